@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +30,21 @@ def steps(*, closure: bool) -> list[dict[str, Any]]:
 
     def run(at: int, begun: int, dur: int, name: str, *, tid: int = 1, around: str | None = None) -> None:
         number = len(events) + 1
-        dims = json.dumps([SIZES, SIZES, SIZES, []])
         if around:
-            events.append(event("cpu_op", around, at - 1, 12, tid=tid, **{"External id": 10_000 + number}))
-        known: dict[str, Any] = {"Input Dims": json.loads(dims), "Input type": ["float", "float", "float", "Scalar"]}
+            events.append(event("cpu_op", around, at - 1, 12, tid=tid, external=number))
+        known: dict[str, Any] = {
+            "Input Dims": [SIZES, SIZES, SIZES, []],
+            "Input type": ["float", "float", "float", "Scalar"],
+        }
         events.append(event("cpu_op", name, at, 10, tid=tid, **known, **{"External id": number}))
         events.append(event("cuda_runtime", "cudaLaunchKernel", at + 2, 5, tid=tid, correlation=number))
-        told = {"correlation": number, "External id": number, "stream": 7, "device": 0, "grid": [8192, 1, 1]}
+        told: dict[str, Any] = {
+            "correlation": number,
+            "External id": number,
+            "stream": 7,
+            "device": 0,
+            "grid": [8192, 1, 1],
+        }
         events.append(event("kernel", "elementwise_kernel", begun, dur, **told))
 
     for step in range(3):

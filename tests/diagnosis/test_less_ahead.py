@@ -185,3 +185,26 @@ def test_what_is_done_in_gaps_now_and_then_makes_hosts_less_far_ahead_of_what_th
     write_trace(tmp_path / "rank-0.json", events=[*work, *host, *calls])
     told = holotrace.open(tmp_path).causes().filter(cause="input")
     assert 3_000_000 < told["cost_ns"].item() <= 4_315_000
+
+
+@pytest.mark.parametrize(
+    ("cause", "later_ns", "told"),
+    [
+        pytest.param("evaluation", 200, [None], id="an evaluation is told as such"),
+        pytest.param("python-function", 200, [True], id="a function as what makes others wait later"),
+        pytest.param("python-function", 5, [], id="too little"),
+        pytest.param("synchronization", 200, [], id="waits are told by what they cost"),
+    ],
+)
+def test_what_costs_little_by_itself_and_much_later_is_told(
+    cause: str, later_ns: float, told: list[bool | None]
+) -> None:
+    """An evaluation of a fifth of the job was not told, since a pause after it hid what it took of the lead."""
+    found = Candidate(cause, Change({0: [(5, 10.0)]}, later={0: [(9, later_ns)]}))
+
+    class Replayed:
+        def saved_ns(self, change: Change) -> int:
+            return int(sum(ns for part in (change.removed, change.later) for of in part.values() for _, ns in of))
+
+    rows = less_ahead.worth_saying([(found, 10)], Replayed(), 1_000, lambda _: 0.01)  # type: ignore[arg-type]
+    assert [each.evidence.get(less_ahead.LESS_AHEAD) for each, _ in rows] == told

@@ -85,3 +85,28 @@ def test_a_thread_that_waits_for_those_of_autograd_is_in_no_function(tmp_path: P
     found = holotrace.open(tmp_path).causes().row(0, named=True)
     assert found["cause"] == "host-pause"
     assert "(<built-in" not in found["message"]
+
+
+def test_a_pause_of_the_backward_pass_is_no_function(tmp_path: Path) -> None:
+    """The thread that opened its range waits for that of autograd, and launches nothing in it."""
+    events: list[dict[str, Any]] = []
+    at = 0
+    for step in range(4):
+        begun = at
+        for kernel in range(8):
+            ids = {"correlation": len(events) + 1}
+            device = {"pid": 0, "tid": 7, "args": {**ids, "stream": 7, "device": 0}}
+            host = {"pid": 1, "tid": 2 if kernel > 3 else 1, "args": ids}
+            events.append({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": at, "dur": 8, **host})
+            events.append({"ph": "X", "cat": "kernel", "name": "gemm", "ts": at + 10, "dur": 900, **device})
+            at += 8_000 if (kernel, step) == (5, 2) else 912
+        own = {"pid": 1, "tid": 1, "args": {}}
+        ranges = [(f"ProfilerStep#{step}", begun), ("## backward ##", begun + 4 * 912 - 2)]
+        events += [
+            {"ph": "X", "cat": "user_annotation", "name": name, "ts": since, "dur": at - since - place, **own}
+            for place, (name, since) in enumerate(ranges)
+        ]
+    write_trace(tmp_path / "rank-0.json", events=events)
+    (found,) = holotrace.open(tmp_path).causes().to_dicts()
+    assert found["cause"] == "host-pause"
+    assert "in ## backward ##" in found["message"]

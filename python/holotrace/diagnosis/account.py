@@ -18,6 +18,7 @@ from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
 from holotrace.derive.vendors import BLOCKING
 from holotrace.diagnosis import (
+    called,
     exposed_copies,
     held_up,
     host,
@@ -74,7 +75,7 @@ _OWN = (
     ),
     Column("name", Unit.TEXT, "What is responsible, or the kernel's name, or the call's"),
     Column("detail", Unit.TEXT, "What was open around it, innermost first, or the kernel's grid, block and shapes"),
-    Column("operator", Unit.TEXT, "Of work: the operator that asked for it"),
+    Column("operator", Unit.TEXT, "Of work: the operator that asked for it; of a gap: the code that called that"),
     Column("event_id", Unit.EVENT, "An event of the file to look at"),
     Column(
         "end_ns", Unit.NS, "Of a meeting: when its kernel ended; of late work: when it was launched, if before at_ns"
@@ -198,6 +199,8 @@ def _windows(rank: RankTrace) -> pl.DataFrame:
 def _gaps(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """Gaps by cause and what is responsible, summed between meetings."""
     gaps = rank.cached(_gaps_of(rank))
+    if not xla_gaps.is_xla(rank):
+        gaps = called.with_callers(called.launching(gaps, rank), rank)
     named = gaps.lazy().rename({"share_ns": "time_ns", "responsible": "name", "where": "detail"})
     if xla_gaps.is_xla(rank):
         # Each gap ends as its launch is replayed.
@@ -248,7 +251,7 @@ def _small_kernels(rank: RankTrace, edges: pl.Series) -> tuple[pl.DataFrame, ...
 
 
 def _of_parts(found: pl.DataFrame, rank: RankTrace, edges: pl.Series, row: str) -> pl.DataFrame:
-    named = found.lazy().rename({"share_ns": "time_ns", "responsible": "name"})
+    named = called.with_callers(found, rank).lazy().rename({"share_ns": "time_ns", "responsible": "name"})
     step = launched_in(found["start_ns"], rank.cached(rounds.steps))
     return _summed(named.with_columns(step=step, detail=pl.lit(None, pl.String)), edges, row)
 
@@ -270,7 +273,8 @@ def _summed(parts: pl.LazyFrame, edges: pl.Series, row: str) -> pl.DataFrame:
     """
     is_wait = pl.col("cause").first() == SYNCHRONIZATION
     # When what ends the first of them was launched, if that is known.
-    is_launched = "launched_ns" in parts.collect_schema()
+    columns = parts.collect_schema()
+    is_launched, is_called = "launched_ns" in columns, "called_in" in columns
     return done(
         parts.with_columns(segment=pl.lit(edges).search_sorted(pl.col("end_ns"), side="left"))
         .sort("time_ns", "start_ns", "name", "event_id", descending=[True, False, False, False])
@@ -281,6 +285,7 @@ def _summed(parts: pl.LazyFrame, edges: pl.Series, row: str) -> pl.DataFrame:
             count=pl.when(is_wait).then(turns.WAITS).otherwise(pl.len()),
             time_ns=pl.col("time_ns").sum(),
             **({"until_ns": pl.col("launched_ns").min()} if is_launched else {}),
+            **({"operator": pl.col("called_in").first()} if is_called else {}),
         )
         .with_columns(row=pl.lit(row))
         .rename({"until_ns": "end_ns"}, strict=False)

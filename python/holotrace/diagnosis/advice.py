@@ -66,7 +66,7 @@ _FROM_OTHERS = (
 # What cannot be moved out of a step, and what of it should be known.
 _OF_FUNCTIONS = (
     (
-        r"(?i)^\W*(forward|backward|fwd|bwd|optimizer|loss|update)([ _.]?(pass|step|fn))?\W*$",
+        classes.PHASE,
         "Find out what the host does there: record Python functions (with_stack=True), or mark parts of it with "
         "torch.profiler.record_function.",
     ),

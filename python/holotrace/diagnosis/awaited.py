@@ -35,11 +35,11 @@ def apart(job: Job) -> tuple[Job, pl.DataFrame]:
         .unique(["rank", "at_ns"], keep="first", maintain_order=True)
         .filter(pl.col("cause").is_in((*STALLING, PAUSE, UNRECORDED)))
     )
-    holding = _on_one_clock(holding.select(*_OWNER), clocks).select(
+    holding = on_one_clock(holding.select(*_OWNER), clocks).select(
         "clock_ns", *(pl.col(name).alias(f"owner_{name}") for name in _OWNER)
     )
     found = (
-        _on_one_clock(waiting, clocks)
+        on_one_clock(waiting, clocks)
         .join_asof(holding, on="clock_ns", strategy="nearest", coalesce=False, check_sortedness=False)
         .filter((pl.col("clock_ns") - pl.col("clock_ns_right")).abs() <= _APART_RATIO * pl.col("time_ns"))
     )
@@ -62,6 +62,6 @@ def with_waits(found: Candidate, parts: pl.DataFrame, waiting: pl.DataFrame) -> 
     return replace(found, change=together([found.change, Change(removed=removed, of_hosts=removed)]))
 
 
-def _on_one_clock(rows: pl.DataFrame, clocks: pl.DataFrame) -> pl.DataFrame:
+def on_one_clock(rows: pl.DataFrame, clocks: pl.DataFrame) -> pl.DataFrame:
     offset = pl.col("clock_offset_ns").fill_null(0)
     return rows.join(clocks, on="rank", how="left").with_columns(clock_ns=pl.col("at_ns") - offset).sort("clock_ns")

@@ -76,7 +76,7 @@ def around_all(rank: RankTrace) -> frozenset[str]:
     least_ns = (launched[-1] - launched[0]) // 2
     lasting = telling.group_by("name").agg(lasted.sum().alias("time_ns")).filter(pl.col("time_ns") > least_ns)
     return frozenset(
-        name for name in lasting["name"] if _part_within(launched, telling.filter(name=name)) >= _WHOLE_RATIO
+        name for name in lasting["name"] if part_within(launched, telling.filter(name=name)) >= _WHOLE_RATIO
     )
 
 
@@ -86,7 +86,7 @@ def telling_nothing(rank: RankTrace) -> pl.Series | None:
     return among(rank.cached(host_calls)["name"], names) if names else None
 
 
-def _part_within(times: pl.Series, calls: pl.DataFrame) -> float:
+def part_within(times: pl.Series, calls: pl.DataFrame) -> float:
     """Which part of the times are in one of the calls."""
     union = intervals.union(calls)
     is_within = intervals.covered_before_ns(union, times + 1) > intervals.covered_before_ns(union, times)

@@ -15,6 +15,8 @@ from holotrace.diagnosis.meetings import Change
 NAMED_RATIO = 0.8
 # So much more than the median rank has is a rank's own.
 APART_RATIO = 0.25
+# Evidence: the code of the program that called what its host stands still in.
+CALLED_IN = "called_in"
 # More than half, beyond doubt.
 _MOSTLY_RATIO = 0.6
 # What recurs has so much of its longest each time.
@@ -89,6 +91,7 @@ def candidate(
     worst = parts.sort("part_ns", "rank", "start_ns", descending=[True, False, False]).row(0, named=True)
     removed = _removed(parts)
     launched = _removed(parts.drop_nulls("end_ns"), "end_ns") if of_hosts and "end_ns" in parts.columns else {}
+    caller = called_in(parts, "part_ns")
     return Candidate(
         cause,
         Change(removed=removed, of_hosts=removed if of_hosts else {}, launched=launched),
@@ -99,8 +102,17 @@ def candidate(
         worst["rank"],
         worst["event_id"],
         worst["start_ns"],
-        {"time_ns": int(parts["part_ns"].sum()), "count": int(parts["count"].sum()), **evidence},
+        {"time_ns": int(parts["part_ns"].sum()), "count": int(parts["count"].sum()), **caller, **evidence},
     )
+
+
+def called_in(parts: pl.DataFrame, column: str) -> dict[str, str]:
+    """The code that called most of what hosts stand still in, as evidence; nothing where that is not known."""
+    if "operator" not in parts.columns:
+        return {}
+    sums = parts.group_by("operator").agg(pl.col(column).sum()).sort(column, "operator", descending=[True, False])
+    name, ns = sums.row(0)
+    return {CALLED_IN: name} if name and ns >= NAMED_RATIO * total(sums[column]) else {}
 
 
 def total(values: pl.Series) -> float:

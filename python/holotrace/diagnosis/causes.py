@@ -21,6 +21,7 @@ from holotrace.diagnosis import (
     cores,
     idle,
     less_ahead,
+    not_recorded,
     one_cause,
     over_time,
     profiled,
@@ -31,7 +32,7 @@ from holotrace.diagnosis import (
     xla_spent,
 )
 from holotrace.diagnosis.advice import COPIED_WITHIN, advice
-from holotrace.diagnosis.candidates import Candidate, Job
+from holotrace.diagnosis.candidates import CALLED_IN, Candidate, Job
 from holotrace.diagnosis.class_texts import ALL_RANKS, CLASSES, OF_XLA, Class
 from holotrace.diagnosis.classes import (
     COPY,
@@ -54,7 +55,6 @@ from holotrace.diagnosis.classes import (
     UNRECORDED,
     UPLOAD,
     WRONG_TYPE,
-    is_function_of_program,
 )
 from holotrace.diagnosis.cores import DEVICE
 from holotrace.diagnosis.hidden import with_hidden
@@ -94,7 +94,7 @@ _BETWEEN_RATIO = 0.15
 # that launches before it knows.
 _READ_RATIO, _OFTEN_RATIO = 0.15, 1.5
 _CRITICAL_RATIO = 0.2
-_PINNED, _SENT_RATIO = "Pinned -> Device|Device -> Pinned", 0.05
+_SENT_RATIO = 0.05
 # What a device copies within itself belongs to most programs: layouts change, and buffers are kept.
 _WITHIN_RATIO = 0.03
 # Threads of one host share its cores, so that equal work of theirs differs by more than that of devices.
@@ -148,7 +148,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     begun_ns = min(starts.values())
     job_ns = meetings.lasted_ns(starts)
     steps = rows.filter(pl.col("row") == account.STEP)["step"].n_unique()
-    job = Job(rows, visits, ranks, int(FLOOR_RATIO * job_ns))
+    job = not_recorded.told_by_others(Job(rows, visits, ranks, int(FLOOR_RATIO * job_ns)))
     hosts = list(idle.causes(job))
     hosts += less_ahead.causes(job, hosts)
     profiler_ns = None
@@ -311,7 +311,7 @@ def _least_ratio(candidate: Candidate, rank_count: int, *, shares_cores: bool) -
 
 
 def _least_copied_ratio(candidate: Candidate, *, is_of_some: bool) -> float:
-    if not is_of_some and re.search(_PINNED, candidate.responsible or ""):
+    if not is_of_some and re.search(idle.PINNED, candidate.responsible or ""):
         # Every step has its batch sent, or its answer fetched, and it is as fast as it can be.
         return _SENT_RATIO
     return _WITHIN_RATIO if re.search(COPIED_WITHIN, candidate.responsible or "") else FLOOR_RATIO
@@ -428,7 +428,7 @@ def _row(found: Found, words: Class, known_steps: tuple[int, ...], rank_count: i
     told = wording.LESS_AHEAD if is_of_function else words.sentence
     is_before = bool(c.evidence.get(idle.BEFORE))
     whenever = wording.BEFORE_STEPS if is_before else wording.when(c.steps, known_steps)
-    sentence = told.format(**filled) + whenever
+    sentence = told.format(**filled) + wording.called_in(c.evidence.get(CALLED_IN)) + whenever
     if share <= FLOOR_RATIO:
         sentence += wording.HIDDEN
     return {
@@ -462,10 +462,9 @@ def _row(found: Found, words: Class, known_steps: tuple[int, ...], rank_count: i
 def _what(candidate: Candidate) -> str:
     if candidate.responsible is None:
         return "what nothing in the trace names"
-    inner = _innermost(candidate)
-    # What a loader of a library is in says nothing.
-    is_whole = candidate.cause in _WHOLE or (candidate.cause == INPUT and not is_function_of_program(inner))
-    says_all = inner in ("", candidate.responsible) or is_whole
+    is_input = candidate.cause == INPUT
+    inner = wording.within(candidate.responsible, candidate.detail) if is_input else _innermost(candidate)
+    says_all = inner in ("", candidate.responsible) or candidate.cause in _WHOLE
     said = wording.short(candidate.responsible)
     return said if says_all else f"{said} ({wording.short(inner)})"
 

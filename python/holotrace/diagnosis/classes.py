@@ -110,11 +110,24 @@ _DOES_SEVERAL = re.compile(
 # Categories of calls of a device's runtime, which begin with its vendor, and of operators; older recorders say less.
 RUNTIME = re.compile(r"(?i)(^|_)(runtime|driver)$")
 OPERATOR = re.compile(r"^(cpu_op|Operator)$")
-_OF_LIBRARIES = re.compile(
-    r"^<|^(torch(vision|audio|data)?|numpy|scipy|sklearn|pandas|pyarrow|datasets|tokenizers|transformers|accelerate"
-    r"|(pytorch_)?lightning(_utilities|_fabric)?|torchmetrics|diffusers|peft|trl|timm|safetensors|huggingface_hub|tqdm"
-    r"|PIL|cv2|matplotlib)/|/python\d|site-packages|dist-packages"
+# What everything is built on, and packages that programs use or run in, by what their files' paths begin with.
+_FOUNDATIONS = frozenset({"torch", "torchvision", "torchaudio", "torchdata", "torchgen", "triton", "numpy", "scipy"})
+# Modules of Python that no job runs, so that files of these names are programs' own.
+_NEVER_RUN = frozenset({"code", "idlelib", "profile", "sched", "symtable", "test", "this", "trace", "turtle"})
+_FOUNDATIONS |= sys.stdlib_module_names - _NEVER_RUN
+_OF_PACKAGES = re.compile(
+    r"^(PIL|absl|accelerate|aiohttp|albumentations|av|bitsandbytes|boto3|botocore|clearml|comet_ml|composer|cv2|datasets"
+    r"|decord|deepspeed|diffusers|einops|fastai|filelock|flash_attn|fsspec|gcsfs|google|grpc|h5py|httpcore|httpx|hydra"
+    r"|huggingface_hub|ignite|imageio|joblib|kornia|librosa|lightning|lightning_fabric|lightning_utilities|loguru|matplotlib"
+    r"|mlflow|multiprocess|neptune|nltk|numba|omegaconf|opentelemetry|pandas|peft|petastorm|prometheus_client|psutil|pyarrow"
+    r"|pymongo|pynvml|pytorch_lightning|ray|redis|requests|rich|s3fs|safetensors|sentencepiece|sentry_sdk|skimage"
+    r"|sklearn|smart_open|soundfile|spacy|sqlalchemy|streaming|swanlab|tenacity|tensorboard|tensorboardX|tiktoken|timm"
+    r"|tokenizers|torch_geometric|torchmetrics|tqdm|transformers|urllib3|visdom|wandb|webdataset|xformers|yaml|zarr|zmq)"
+    r"(/|\.py\()"
 )
+_OF_LIBRARIES = re.compile(r"^<|/python\d|site-packages|dist-packages")
+# How a Python function is named: its file, line and name.
+_FILE = re.compile(r"\.pyx?\(\d+\): ")
 # Part of the function that it is written in.
 _COMPREHENSION = re.compile(r"\): <((list|set|dict)comp|genexpr)>$")
 STEP_RANGE = re.compile(r"^ProfilerStep#")
@@ -125,6 +138,9 @@ _OF_JAX = re.compile(r"^\$(\S+):(\d+) (.*)$")
 _CONTAINERS = re.compile(
     r"^ProfilerStep|^iteration|^step\b|^PyTorch Profiler|<module>|^train_step|method run_backward\b"
 )
+# Ranges of what a step consists of, in which the thread that opened them may wait for that of autograd.
+PHASE = r"(?i)^\W*(forward|backward|fwd|bwd|optimizer|loss|update)([ _.]?(pass|step|fn))?\W*$"
+_PHASES = re.compile(PHASE)
 
 
 @lru_cache(maxsize=20_000)
@@ -185,10 +201,11 @@ def traits(name: str, category: str) -> int:
         found |= _COPIES if name.startswith(COPYING) else 0
         found |= _WAITS if name in BLOCKING else 0
     if category == "python_function":
-        found |= _MODULE if name.startswith("nn.Module: ") else _FUNCTION
-    if is_of_program(name, category):
+        found |= _MODULE if is_module(name) else _FUNCTION
+    is_phase = category == "user_annotation" and _PHASES.search(name) is not None
+    if is_of_program(name, category) and not is_phase:
         found |= _OWN
-    if _CONTAINERS.search(name):
+    if is_phase or _CONTAINERS.search(name):
         found |= _CONTAINER
     return found | (_IDLE if _IDLING.search(name) else 0)
 
@@ -198,11 +215,28 @@ def is_of_program(name: str, category: str) -> bool:
     """Whether it is a function of the program's own, or a range that it named."""
     if category != "python_function":
         return category == "user_annotation"
-    first = name.partition("/")[0].partition(".py(")[0]
-    is_of_others = first in sys.stdlib_module_names or _OF_LIBRARIES.search(name) or _COMPREHENSION.search(name)
-    return not is_of_others
+    is_of_others = _OF_PACKAGES.search(name) or _OF_LIBRARIES.search(name) or _is_foundation(name)
+    return not (is_of_others or _COMPREHENSION.search(name))
 
 
-def is_function_of_program(name: str) -> bool:
-    """Whether it names a Python function by its file, and that is one of the program's own."""
-    return ".py(" in name and is_of_program(name, "python_function")
+@lru_cache(maxsize=20_000)
+def is_of_package(name: str, category: str) -> bool:
+    """Whether it is a function of a package that programs use or run in, other than what everything is built on."""
+    is_other = category == "python_function" and not is_of_program(name, category)
+    return is_other and _FILE.search(name) is not None and not (_is_foundation(name) or _COMPREHENSION.search(name))
+
+
+def is_file_of_program(name: str) -> bool:
+    """Whether it is a function of the program's own that says in which file it is."""
+    return _FILE.search(name) is not None and is_of_program(name, "python_function")
+
+
+def is_module(name: str) -> bool:
+    """Whether a function's name is of a module's instance, which tells no file."""
+    return name.startswith("nn.Module: ")
+
+
+def _is_foundation(name: str) -> bool:
+    """Whether a name begins with a package of Python itself, or of what everything is built on, or with no file."""
+    within = re.split(r"(?:site|dist)-packages/|/lib/python\d[.\d]*/", name)[-1]
+    return within.partition("/")[0].partition(".py(")[0] in _FOUNDATIONS or name.startswith("<")

@@ -8,7 +8,7 @@ from holotrace.core.plans import done
 from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, intervals
 from holotrace.derive.kernel_kinds import MEMORY
-from holotrace.diagnosis import host, idle_windows, kernels
+from holotrace.diagnosis import called, host, idle_windows, kernels
 from holotrace.diagnosis.calls import contexts
 from holotrace.diagnosis.classes import COPY
 
@@ -36,6 +36,8 @@ def of_rank(rank: RankTrace, *, runs_ahead: bool) -> pl.DataFrame:
     told = pl.DataFrame(causes, schema={"cause": pl.String, "within": pl.String}, orient="row")
     text = pl.col("name").cast(pl.String)
     named = copies.hstack(told).with_columns(name=pl.coalesce("within", text), detail=text)
+    asked = named.with_columns(responsible="name", share_ns="time_ns")
+    named = called.with_callers(asked, rank, "launch_id").drop("responsible", "share_ns")
     return _with_delays(named, rank) if runs_ahead and not named.is_empty() else named
 
 

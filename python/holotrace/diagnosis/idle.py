@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -26,6 +27,7 @@ from holotrace.diagnosis.candidates import (
 )
 from holotrace.diagnosis.classes import (
     BY_NAME,
+    COPY,
     INPUT,
     LAUNCH,
     PAUSE,
@@ -39,6 +41,8 @@ from holotrace.diagnosis.meetings import Change
 from holotrace.diagnosis.of_functions import ALIKE_RATIO, NUMBERED, PART_RATIO
 from holotrace.diagnosis.xla_hosts import SPENT
 
+# What hosts go on beside.
+PINNED = r"Pinned -> Device|Device -> Pinned"
 _STEP = r"^ProfilerStep$"
 # Host calls of a slow host take so much longer than those of others.
 _SLOW_HOST_RATIO = 1.3
@@ -140,7 +144,7 @@ def _causes(job: Job) -> Iterator[Candidate]:
             # Ranks that wait as often as the others, but are late for longer after that, have more to launch.
             is_launching = idle.cause == SYNCHRONIZATION and _waits_as_often(idle.rows, where.ranks)
             cause, name = (LAUNCH, None) if is_launching else (idle.cause, idle.name)
-            found = candidate(cause, name, parts, where, of_hosts=True)
+            found = candidate(cause, name, parts, where, of_hosts=_holds_hosts(cause, name))
             found = of_functions.with_spent(found, cause, name, functions, job)
             found = awaited.with_waits(_limited(found, idle.rows) if cause == LAUNCH else found, parts, waiting)
             yield found if is_launching else _with_later(found, idle, hidden)
@@ -152,13 +156,19 @@ def _causes(job: Job) -> Iterator[Candidate]:
             ranks = job.ranks if len(job.ranks) == 1 else ()
             parts = _parts(idle.rows, common, "left_ns")
             where = Where(ranks, when(common, "left_ns"))
-            found = candidate(idle.cause, idle.name, parts, where, of_hosts=True, **_per_turn(idle, job))
+            of_hosts = _holds_hosts(idle.cause, idle.name)
+            found = candidate(idle.cause, idle.name, parts, where, of_hosts=of_hosts, **_per_turn(idle, job))
             found = _limited(found, idle.rows) if idle.cause == LAUNCH else found
             # Without a wait of all a slow host is further ahead, too: mended is either.
             found = _with_parts(found, of_slow[-1]) if is_slow and idle.cause == SYNCHRONIZATION else found
             found = of_functions.with_spent(found, idle.cause, idle.name, functions, job)
             yield found if idle.cause == LAUNCH else _with_later(found, idle, hidden)
     yield from _slow_hosts(of_slow, slow, hidden)
+
+
+def _holds_hosts(cause: str, name: str | None) -> bool:
+    """Whether hosts stand still in it: what copies from pinned memory, or to it, they only launch."""
+    return cause != COPY or not re.search(PINNED, name or "")
 
 
 def _of_all(idle: _Idle, functions: pl.DataFrame, job: Job, *, is_as_long: bool) -> tuple[Candidate, pl.DataFrame]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import polars as pl
 
 from holotrace.diagnosis import account, of_functions
-from holotrace.diagnosis.candidates import Candidate, Job, by_rank, lower_median, when
+from holotrace.diagnosis.candidates import Candidate, Job, by_rank, called_in, lower_median, when
 from holotrace.diagnosis.classes import BY_NAME, COPY, EVALUATION, STALLING
 from holotrace.diagnosis.meetings import Change, Meetings
 
@@ -15,6 +16,7 @@ from holotrace.diagnosis.meetings import Change, Meetings
 LESS_AHEAD = "is_less_ahead"
 # As it costs nothing by itself, only more than this of the job is worth saying.
 _LEAST_RATIO = 0.02
+_STANDING = (*STALLING, EVALUATION)
 _KEY = ("cause", "key")
 
 
@@ -45,7 +47,7 @@ def worth_saying(
     job_ns: int,
     least_ratio: Callable[[Candidate], float],
 ) -> list[tuple[Candidate, int]]:
-    """Those of the causes that cost only what others stand still for longer, if that is enough.
+    """Those of the causes that cost mostly what others stand still for longer, if that is enough.
 
     Args:
         costs: All causes, each with what it costs by itself.
@@ -53,8 +55,20 @@ def worth_saying(
         job_ns: How long that takes.
         least_ratio: What part of it a cause is worth telling from.
     """
-    every = [(c, meetings.saved_ns(c.change)) for c, _ in costs if LESS_AHEAD in c.evidence]
+    # What costs enough by itself is told, or a part of something else.
+    later = [
+        _told(c)
+        for c, cost in costs
+        if LESS_AHEAD in c.evidence or (c.change.later and c.cause in _STANDING and cost <= least_ratio(c) * job_ns)
+    ]
+    every = [(c, meetings.saved_ns(c.change)) for c in later]
     return [(c, cost) for c, cost in every if cost > max(_LEAST_RATIO, least_ratio(c)) * job_ns]
+
+
+def _told(found: Candidate) -> Candidate:
+    """The cause as one that costs what others stand still for longer; what evaluates does so whatever that costs."""
+    is_evaluation = found.cause == EVALUATION
+    return found if is_evaluation else replace(found, evidence={**found.evidence, LESS_AHEAD: True})
 
 
 def _of(cause: str, rows: pl.DataFrame, functions: pl.DataFrame, job: Job) -> Candidate:
@@ -69,7 +83,12 @@ def _of(cause: str, rows: pl.DataFrame, functions: pl.DataFrame, job: Job) -> Ca
         longest["name"] or None,
         event_rank=longest["rank"],
         event_id=longest["event_id"],
-        evidence={"time_ns": int(rows["time_ns"].sum()), "count": int(rows["count"].sum()), LESS_AHEAD: True},
+        evidence={
+            "time_ns": int(rows["time_ns"].sum()),
+            "count": int(rows["count"].sum()),
+            **called_in(rows, "time_ns"),
+            LESS_AHEAD: True,
+        },
     )
 
 

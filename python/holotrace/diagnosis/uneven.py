@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from holotrace.diagnosis import account, sizes
+from holotrace.diagnosis import account, also_slow, sizes
 from holotrace.diagnosis.candidates import (
     APART_RATIO,
     NAMED_RATIO,
@@ -73,7 +73,14 @@ _MORE_TOKENS_RATIO = 1.1
 def causes(job: Job) -> Iterator[Candidate]:
     """Ranks that compute longer than those that do the same."""
     for ranks in _alike(job):
-        yield from _among(ranks)
+        found = list(_among(ranks))
+        yield from found
+        if slow := [each for each in found if each.cause == SLOW_DEVICE]:
+            known = {rank for each in found for rank in each.ranks}
+            beside = _among(also_slow.without(ranks, slow))
+            # What goes around is too little to be told by one factor of all work.
+            theirs = (each for each in beside if each.ranks and known.isdisjoint(each.ranks))
+            yield from (each for each in theirs if each.cause != SLOW_DEVICE)
 
 
 def _alike(job: Job) -> list[Job]:
@@ -167,9 +174,9 @@ def _among(job: Job) -> Iterator[Candidate]:
         is_slow_at_all = all(is_slow(kinds.filter(pl.col("rank") == rank), time_ratio - 1) for rank in ranks)
         # Stages of a pipeline meet nobody between the same kernels.
         is_even = cause == PIPELINE or (cause == SLOW_DEVICE and (is_slow_at_all or _are_stages(job, ranks)))
-        own = (evenly if is_even else parts).filter(pl.col("rank").is_in(ranks))
-        if cause == EXPERTS:
-            own = own.with_columns(pl.col("part_ns") * _beyond_even(job, kinds, ranks, name))
+        every = (evenly if is_even else parts).filter(pl.col("rank").is_in(ranks))
+        share = _beyond_even(job, kinds, ranks, name) if cause == EXPERTS else 1.0
+        own = every.with_columns(pl.col("part_ns") * share)
         found = candidate(
             cause,
             None if cause == SLOW_DEVICE else name,
@@ -179,7 +186,10 @@ def _among(job: Job) -> Iterator[Candidate]:
             time_ratio=round(time_ratio, 4),
             **(of_more_work(kinds, ranks) if cause == MORE_WORK else {}),
         )
-        yield _with_exchanges(found, job) if cause == EXPERTS else found
+        if cause == SLOW_DEVICE:
+            yield also_slow.with_evaluation(found, job, time_ratio)
+            continue
+        yield from also_slow.apart(_with_exchanges(found, job) if cause == EXPERTS else found, every, kinds, share)
 
 
 def _together(
@@ -306,7 +316,7 @@ def _class(job: Job, rank: int, kinds: pl.DataFrame, beyond: pl.DataFrame) -> st
     if (
         not is_lookup
         and _has_more_tokens(job, (rank,), in_turns=False)
-        and sizes.has_equal_work(kinds.filter(rank=rank))
+        and sizes.has_equal_work(also_slow.as_fast(kinds, rank))
     ):
         return EXPERTS
     return PIPELINE if _are_stages(job, [rank]) else MORE_WORK

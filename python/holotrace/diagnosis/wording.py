@@ -47,7 +47,9 @@ def pauses(what: str, meanwhile: str = "", *, is_launch: bool) -> str:
     in_what = f" in {what}" if what else ""
     if meanwhile:
         return f"pauses{in_what}{meanwhile}"
-    return f"pauses{in_what} without calling anything (garbage collection, another process)"
+    # A function may compute by itself where it calls nothing.
+    own = "its own code, " if classes.is_file_of_program(what) else ""
+    return f"pauses{in_what} without calling anything ({own}garbage collection, another process)"
 
 
 def copying(who: str, copies: str, *, is_call: bool) -> str:
@@ -62,6 +64,18 @@ def tokens(who: str, *, is_of_some: bool) -> str:
     if is_of_some:
         return f"experts of {who} get more tokens than those of other ranks"
     return "experts of one rank get more tokens than those of the others, now on this rank and now on that"
+
+
+def called_in(code: str | None) -> str:
+    """Which code called what is told of, if that is known and is not told."""
+    return f", called in {short(code)}" if code else ""
+
+
+def within(name: str | None, around: str | None) -> str:
+    """The innermost function of the program's own below what is responsible, of what was open; empty if none was."""
+    below = (around or "").split(" < ")
+    below = below[: below.index(name)] if name in below else below
+    return next((short(each) for each in below if classes.is_file_of_program(each)), "")
 
 
 def whose(ranks: tuple[int, ...], count: int) -> str:
