@@ -56,6 +56,33 @@ def test_the_outermost_operator_whose_time_is_mostly_its_own_is_the_work(tmp_pat
     assert made.info()["span_ns"].to_list() == [85_000]
 
 
+def test_an_operator_is_the_work_in_each_of_its_calls_though_what_it_calls_is_interrupted_in_one(
+    tmp_path: Path,
+) -> None:
+    """Of equal calls one was the copy that it begins with, so that equal steps had unequal FLOPs."""
+    products = [
+        event
+        for at, copied in ((0, 3), (1_000, 80), (2_000, 3))
+        for event in (span("aten::addmm", at, at + 100), span("aten::copy_", at + 12, at + 12 + copied))
+    ]
+    made = job(tmp_path, *products)
+    assert work(made) == [("aten::addmm", at, at + 100) for at in (0, 1_000, 2_000)]
+
+
+def test_a_call_of_nothing_else_is_work_though_others_of_its_name_are_not(tmp_path: Path) -> None:
+    outer = [
+        span("aten::matmul", 0, 100),
+        span("aten::mm", 2, 99),
+        span("aten::matmul", 200, 300),
+        span("aten::mm", 202, 299),
+    ]
+    assert work(job(tmp_path, *outer, span("aten::matmul", 400, 410))) == [
+        ("aten::mm", 2, 99),
+        ("aten::mm", 202, 299),
+        ("aten::matmul", 400, 410),
+    ]
+
+
 def test_views_wrappers_and_nodes_of_the_backward_pass_compute_nothing_themselves(tmp_path: Path) -> None:
     node = "autograd::engine::evaluate_function: MmBackward0"
     made = job(

@@ -123,11 +123,13 @@ fn found(store: &Store) -> Vec<Work> {
         (Class::CpuOp, Some(role)) => *role,
         _ => Role::Around,
     };
+    let threads: Vec<Nested> = (0..tracks as u32)
+        .map(|track| Nested::of(spans, by_track.of(track).iter().copied().filter(is_told).collect()))
+        .collect();
+    let own_work = names_of_own_work(spans, &threads, store.names.len());
     let mut found = Vec::new();
-    for track in 0..tracks as u32 {
-        let mut rows: Vec<u32> = by_track.of(track).iter().copied().filter(is_told).collect();
-        rows.sort_by_key(|&row| (spans.start[row as usize], Reverse(spans.end[row as usize]), row));
-        of_thread(spans, &rows, role, &mut found);
+    for thread in &threads {
+        of_thread(spans, thread, role, &own_work, &mut found);
     }
     let mut exchanges: Vec<usize> = (0..found.len()).filter(|&at| role(found[at].row) == Role::Exchange).collect();
     exchanges.sort_by_key(|&at| (spans.start[found[at].row as usize], found[at].row));
@@ -179,27 +181,60 @@ fn role(name: &[u8]) -> Role {
     if is_operator && !is_wrapper && !is_view { Role::Computing } else { Role::Around }
 }
 
-/// The operators of a thread that compute: of those within each other the outermost whose time is mostly its own.
-fn of_thread(spans: &Spans, rows: &[u32], role: impl Fn(u32) -> Role, found: &mut Vec<Work>) {
-    let (start, end) = (|row: u32| spans.start[row as usize], |row: u32| spans.end[row as usize]);
-    let is_operator = |row: u32| spans.class[row as usize] == Class::CpuOp;
-    // What is around each by its place among them, the operator that is, and how long the operators within it take.
-    let (mut around, mut caller) = (vec![NONE; rows.len()], vec![NONE; rows.len()]);
-    let mut within = vec![0; rows.len()];
-    let mut open: Vec<u32> = Vec::new();
-    for (at, &row) in (0u32..).zip(rows) {
-        while open.last().is_some_and(|&last| end(rows[last as usize]) < end(row).max(start(row) + 1)) {
-            open.pop();
+/// Operators and ranges of a thread, by time.
+struct Nested {
+    rows: Vec<u32>,
+    /// What is around each by its place among them.
+    around: Vec<u32>,
+    /// The operator that is.
+    caller: Vec<u32>,
+    /// How long the operators that each calls itself take.
+    within: Vec<i64>,
+}
+
+impl Nested {
+    fn of(spans: &Spans, mut rows: Vec<u32>) -> Self {
+        let (start, end) = (|row: u32| spans.start[row as usize], |row: u32| spans.end[row as usize]);
+        let is_operator = |row: u32| spans.class[row as usize] == Class::CpuOp;
+        rows.sort_by_key(|&row| (start(row), Reverse(end(row)), row));
+        let (mut around, mut caller) = (vec![NONE; rows.len()], vec![NONE; rows.len()]);
+        let mut within = vec![0; rows.len()];
+        let mut open: Vec<u32> = Vec::new();
+        for (at, &row) in (0u32..).zip(&rows) {
+            while open.last().is_some_and(|&last| end(rows[last as usize]) < end(row).max(start(row) + 1)) {
+                open.pop();
+            }
+            if let Some(&outer) = open.last() {
+                around[at as usize] = outer;
+                caller[at as usize] = if is_operator(rows[outer as usize]) { outer } else { caller[outer as usize] };
+            }
+            if caller[at as usize] != NONE && is_operator(row) {
+                within[caller[at as usize] as usize] += end(row) - start(row);
+            }
+            open.push(at);
         }
-        if let Some(&outer) = open.last() {
-            around[at as usize] = outer;
-            caller[at as usize] = if is_operator(rows[outer as usize]) { outer } else { caller[outer as usize] };
-        }
-        if caller[at as usize] != NONE && is_operator(row) {
-            within[caller[at as usize] as usize] += end(row) - start(row);
-        }
-        open.push(at);
+        Self { rows, around, caller, within }
     }
+}
+
+/// The names of operators whose time is mostly their own: another process may interrupt any one call, or what it calls.
+fn names_of_own_work(spans: &Spans, threads: &[Nested], names: usize) -> Vec<bool> {
+    let mut sums = vec![0_i64; names];
+    for thread in threads {
+        for (&row, &within) in thread.rows.iter().zip(&thread.within) {
+            let (at, lasted) = (row as usize, spans.end[row as usize] - spans.start[row as usize]);
+            if let Some(sum) = sums.get_mut(spans.name[at] as usize) {
+                *sum = sum.saturating_add(lasted.saturating_sub(within.saturating_mul(2)));
+            }
+        }
+    }
+    sums.iter().map(|&sum| sum >= 0).collect()
+}
+
+/// The operators of a thread that compute: of those within each other the outermost whose time is mostly its own.
+fn of_thread(spans: &Spans, thread: &Nested, role: impl Fn(u32) -> Role, own_work: &[bool], found: &mut Vec<Work>) {
+    let Nested { rows, around, caller, within } = thread;
+    let (start, end) = (|row: u32| spans.start[row as usize], |row: u32| spans.end[row as usize]);
     let mut is_taken = vec![false; rows.len()];
     // The compiled code that each is in, and until when that has called others.
     let mut compiled = vec![NONE; rows.len()];
@@ -221,7 +256,9 @@ fn of_thread(spans: &Spans, rows: &[u32], role: impl Fn(u32) -> Role, found: &mu
         }
         let is_work = match role(row) {
             Role::Exchange => true,
-            Role::Computing => 2 * within[at] <= end(row) - start(row),
+            Role::Computing => {
+                within[at] == 0 || own_work.get(spans.name[row as usize] as usize).copied().unwrap_or(false)
+            }
             Role::Loading | Role::Compiled | Role::Around => false,
         };
         is_taken[at] = is_within || is_work || role(row) == Role::Loading;
