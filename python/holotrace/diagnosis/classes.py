@@ -110,22 +110,23 @@ _DOES_SEVERAL = re.compile(
 # Categories of calls of a device's runtime, which begin with its vendor, and of operators; older recorders say less.
 RUNTIME = re.compile(r"(?i)(^|_)(runtime|driver)$")
 OPERATOR = re.compile(r"^(cpu_op|Operator)$")
-# What everything is built on, and packages that programs use or run in, by what their files' paths begin with.
+# What everything is built on, and packages that programs use, by what their files' paths begin with. Those of most
+# frameworks are programs' own: what they call, and are called by, is theirs to change.
 _FOUNDATIONS = frozenset({"torch", "torchvision", "torchaudio", "torchdata", "torchgen", "triton", "numpy", "scipy"})
 # Modules of Python that no job runs, so that files of these names are programs' own.
 _NEVER_RUN = frozenset({"code", "idlelib", "profile", "sched", "symtable", "test", "this", "trace", "turtle"})
 _FOUNDATIONS |= sys.stdlib_module_names - _NEVER_RUN
 _OF_PACKAGES = re.compile(
-    r"^(PIL|absl|accelerate|aiohttp|albumentations|av|bitsandbytes|boto3|botocore|clearml|comet_ml|composer|cv2|datasets"
-    r"|decord|deepspeed|diffusers|einops|fastai|filelock|flash_attn|fsspec|gcsfs|google|grpc|h5py|httpcore|httpx|hydra"
-    r"|huggingface_hub|ignite|imageio|joblib|kornia|librosa|lightning|lightning_fabric|lightning_utilities|loguru|matplotlib"
-    r"|mlflow|multiprocess|neptune|nltk|numba|omegaconf|opentelemetry|pandas|peft|petastorm|prometheus_client|psutil|pyarrow"
-    r"|pymongo|pynvml|pytorch_lightning|ray|redis|requests|rich|s3fs|safetensors|sentencepiece|sentry_sdk|skimage"
-    r"|sklearn|smart_open|soundfile|spacy|sqlalchemy|streaming|swanlab|tenacity|tensorboard|tensorboardX|tiktoken|timm"
-    r"|tokenizers|torch_geometric|torchmetrics|tqdm|transformers|urllib3|visdom|wandb|webdataset|xformers|yaml|zarr|zmq)"
-    r"(/|\.py\()"
+    r"^(PIL|absl|accelerate|aiohttp|albumentations|av|boto3|botocore|clearml|comet_ml|cv2|decord|einops"
+    r"|filelock|flash_attn|fsspec|gcsfs|google|grpc|h5py|httpcore|httpx|hydra|huggingface_hub|imageio|joblib|librosa"
+    r"|lightning|lightning_fabric|lightning_utilities|loguru|matplotlib|mlflow|multiprocess|neptune|nltk|numba|omegaconf"
+    r"|opentelemetry|pandas|petastorm|prometheus_client|psutil|pyarrow|pymongo|pynvml|pytorch_lightning|redis|requests|rich|s3fs"
+    r"|safetensors|sentencepiece|sentry_sdk|skimage|sklearn|smart_open|soundfile|spacy|sqlalchemy|swanlab"
+    r"|tenacity|tensorboard|tensorboardX|tiktoken|tokenizers|torchmetrics|tqdm|transformers|urllib3|visdom|wandb"
+    r"|webdataset|yaml|zarr|zmq)(/|\.py\()"
 )
 _OF_LIBRARIES = re.compile(r"^<|/python\d|site-packages|dist-packages")
+_GENERATED = re.compile(r"/torchinductor_|^<")
 # How a Python function is named: its file, line and name.
 _FILE = re.compile(r"\.pyx?\(\d+\): ")
 # Part of the function that it is written in.
@@ -221,7 +222,7 @@ def is_of_program(name: str, category: str) -> bool:
 
 @lru_cache(maxsize=20_000)
 def is_of_package(name: str, category: str) -> bool:
-    """Whether it is a function of a package that programs use or run in, other than what everything is built on."""
+    """Whether it is a function of a package that programs use, other than what everything is built on."""
     is_other = category == "python_function" and not is_of_program(name, category)
     return is_other and _FILE.search(name) is not None and not (_is_foundation(name) or _COMPREHENSION.search(name))
 
@@ -237,6 +238,10 @@ def is_module(name: str) -> bool:
 
 
 def _is_foundation(name: str) -> bool:
-    """Whether a name begins with a package of Python itself, or of what everything is built on, or with no file."""
+    """Whether a name begins with a package of Python itself, or of what everything is built on, or has no file that
+    anybody wrote.
+    """
+    if _GENERATED.search(name):
+        return True
     within = re.split(r"(?:site|dist)-packages/|/lib/python\d[.\d]*/", name)[-1]
-    return within.partition("/")[0].partition(".py(")[0] in _FOUNDATIONS or name.startswith("<")
+    return within.partition("/")[0].partition(".py(")[0] in _FOUNDATIONS
