@@ -286,6 +286,13 @@ def test_a_device_that_its_host_waits_for_is_named_with_the_operation_that_it_ha
     assert found.height == 1
 
 
+def test_devices_that_have_less_work_than_another_do_not_wait_for_their_host(tmp_path: Path) -> None:
+    """Their host was said to feed them for 30 % of the time; see data/jax/faults.py for what was planted."""
+    (row,) = holotrace.open(capture("jax_cpu_busy_device", tmp_path)).factors().to_dicts()
+    assert row["host_ratio"] > 0.95
+    assert row["balance_ratio"] == pytest.approx(0.31, abs=0.01)
+
+
 def test_a_device_is_named_that_others_wait_for_in_groups_of_a_mesh(tmp_path: Path) -> None:
     """What was in groups by the axes of a mesh was taken for one of all, which nobody met in, so that nothing was said.
 
