@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import polars as pl
+import pytest
 
 from holotrace.derive import host_activities
-from holotrace.derive.compilations import compilations
+from holotrace.derive.compilations import compilations, named_by_runs
 
 Span = tuple[str, int, int, str | None]
 
@@ -32,3 +33,11 @@ def test_what_leads_up_to_a_compilation_within_a_call_is_part_of_it() -> None:
 def test_a_host_that_compiles_nothing_has_no_compilation() -> None:
     assert found(("PjitFunction(step)", 0, 100, None)) == []
     assert found() == []
+
+
+@pytest.mark.filterwarnings("error")
+def test_nothing_is_compared_with_a_launch_that_no_program_had() -> None:
+    """Reports of jobs on devices that were not recorded began with a warning of a library."""
+    compiled = pl.DataFrame({"start_ns": [1], "end_ns": [2], "module": ["jit_step"]})
+    runs = pl.DataFrame(schema={"module": pl.Categorical(), "program": pl.Int64(), "launch_ns": pl.Int64()})
+    assert named_by_runs(compiled, runs)["module"].to_list() == ["jit_step"]

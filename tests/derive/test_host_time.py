@@ -43,3 +43,13 @@ def test_spans_inside_others_of_the_same_activity_are_no_outermost() -> None:
     rows = [("a", INPUT, "1", 0, 9), ("b", INPUT, "1", 1, 3), ("c", INPUT, "2", 1, 3), ("d", INPUT, "1", 9, 10)]
     outer = host_time.outermost(pl.DataFrame(rows, schema=SCHEMA, orient="row"))
     assert sorted(outer["name"]) == ["a", "c", "d"]
+
+
+def test_a_function_that_asks_for_the_time_over_and_over_is_named_and_not_what_it_asks() -> None:
+    """Where just more than half of a gap was in short calls of one name, that was told instead of their caller."""
+    asks = [("$time perf_counter", PROGRAM, "1", at, at + 6) for at in range(0, 1000, 10)]
+    functions = [("$train.py:20 step", PROGRAM, "1", 0, 9_000), ("$train.py:7 detokenize", PROGRAM, "1", 0, 1000)]
+    asked = spans((0, 1000)).with_columns(cause=pl.lit(PROGRAM))
+    for outer, told in ((functions, "$train.py:7 detokenize"), (functions[:1], "$time perf_counter")):
+        frame = pl.DataFrame([*outer, *asks], schema=SCHEMA, orient="row")
+        assert host_time.details(asked, frame).to_list() == [told]

@@ -102,7 +102,30 @@ def test_a_transfer_that_computing_would_have_hidden_is_a_part_of_what_others_st
 
 def test_what_is_awaited_after_others_have_ended_is_stood_still_for_once() -> None:
     """Both were exposed at the same time, before they were over."""
-    assert late((0, 20, 40, 10), (20, 39, 41, 11)) == [10, 1]
+    assert late((0, 20, 40, 10), (20, 39, 41, 11)) == [0, 11]
+
+
+def test_a_device_that_waits_for_another_in_one_group_makes_nobody_late_in_the_next() -> None:
+    """Of two devices that come late to their groups one had waited for the other, and a third had come in time."""
+    groups = [((0, 0), (1, 20)), ((2, 0), (3, 9)), ((0, 21), (2, 10)), ((1, 21), (3, 10))]
+    come = [
+        {
+            "match": match,
+            "device": device,
+            "arrival_ns": arrival * MS,
+            "come_ns": (last := max(each for _, each in group)) * MS,
+            "left_ns": (last + 1) * MS,
+            "exposed_ns": (last + 1 - arrival) * MS,
+            "time_ns": 0,
+        }
+        for match, group in enumerate(groups)
+        for device, arrival in group
+    ]
+    columns = {"rank": 0, "step": 0, "event_id": 0, "clock_offset_ns": 0}
+    found = cores._late(pl.DataFrame(come).with_columns(**{name: pl.lit(value) for name, value in columns.items()}))
+    by_device = found.group_by("device").agg(pl.col("time_ns").sum() / MS).sort("device")
+    # Device 3 is late to its first group, at a time at which others wait for device 1 for longer.
+    assert by_device.rows() == [(0, 0.0), (1, 21.0), (3, 0.0)]
 
 
 def longer(*ranks: int, device: int | None = None, cause: str = SLOW_DEVICE) -> Candidate:

@@ -286,6 +286,27 @@ def test_a_device_that_its_host_waits_for_is_named_with_the_operation_that_it_ha
     assert found.height == 1
 
 
+def test_devices_that_have_less_work_than_another_do_not_wait_for_their_host(tmp_path: Path) -> None:
+    """Their host was said to feed them for 30 % of the time; see data/jax/faults.py for what was planted."""
+    (row,) = holotrace.open(capture("jax_cpu_busy_device", tmp_path)).factors().to_dicts()
+    assert row["host_ratio"] > 0.95
+    assert row["balance_ratio"] == pytest.approx(0.31, abs=0.01)
+
+
+def test_a_device_is_named_that_others_wait_for_in_groups_of_a_mesh(tmp_path: Path) -> None:
+    """What was in groups by the axes of a mesh was taken for one of all, which nobody met in, so that nothing was said.
+
+    Its peers wait for device 2 in their row, and the other row in their columns.
+    """
+    found = holotrace.open(capture("jax_cpu_busy_in_groups", tmp_path)).causes()
+    first = found.row(0, named=True)
+    assert (first["cause"], first["ranks"], first["responsible"]) == ("more-work", [0], "ynn_fusion")
+    assert first["message"].startswith("Device 2 of rank 0 has more work than the others")
+    # A step takes 80 ms, of which the other devices need 16.
+    assert first["cost_per_step_ns"] == pytest.approx(64e6, rel=0.05)
+    assert found.height == 1
+
+
 @pytest.mark.parametrize("name", ["jax_cpu_busy_device", "jax_cpu_busy_host"])
 def test_how_a_busy_device_looks_is_no_finding_beside_it(name: str, tmp_path: Path) -> None:
     """Waiting in a collective, and programs that start late for it, were told once more."""
@@ -364,6 +385,24 @@ def test_what_a_library_calls_to_send_data_does_not_name_what_the_program_does_b
     told = {row["cause"]: row for row in job.causes().iter_rows(named=True)}
     assert told["python-function"]["responsible"] == "$train.py:7 step"
     assert told["upload"]["cost_ns"] == pytest.approx(3.3e6, rel=0.01)
+
+
+def test_all_of_a_checkpoint_is_one_though_parts_of_it_tell_more() -> None:
+    """What a checkpoint did besides its longest part was told as what threads in Python do."""
+    job = draw(f"""
+        step  |{"1" * 7000}|
+        tpu   |{"A" * 1000}{"." * 5000}{"B" * 1000}|
+        call  |a{"." * 5998}b{"." * 1000}|
+        call  |{"." * 1000}{"S" * 4900}{"." * 1100}|
+        call  |{"." * 1000}{"W" * 3000}{"." * 3000}|
+        write |{"." * 1000}{"T" * 4900}{"." * 1100}|
+        S = $checkpoint_manager.py:1200 save_checkpoint
+        W = $checkpoint_handler.py:745 save_checkpoint_async
+        T = $threading.py:1056 _bootstrap_inner
+    """)
+    (cause,) = job.causes().to_dicts()
+    assert (cause["cause"], cause["responsible"]) == ("checkpoint", "$checkpoint_handler.py:745 save_checkpoint_async")
+    assert cause["cost_ns"] == pytest.approx(4.9e6, rel=0.03)
 
 
 def test_what_keeps_a_program_waiting_is_of_the_step_that_launched_it_though_its_range_has_ended() -> None:

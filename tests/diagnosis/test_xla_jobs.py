@@ -337,3 +337,12 @@ def test_causes_of_hosts_whose_devices_are_their_own_threads(tmp_path: Path) -> 
 def test_nothing_is_said_of_a_job_without_a_fault(seed: int, tmp_path: Path) -> None:
     xla_jobs.write(tmp_path, xla_jobs.any_job((), seed))
     assert holotrace.open(tmp_path).causes().is_empty()
+
+
+def test_a_range_of_few_steps_collects_no_graph(tmp_path: Path) -> None:
+    """What a PyTorch/XLA job computed on its host in every third step was told as starting programs."""
+    job = replace(ALONE, framework=TORCH, steps=12, faults=("function",))
+    truth, found = causes(tmp_path, job)
+    assert truth.fault.every == 3
+    row = assert_only(truth, found, "python-function", [0])
+    assert row["responsible"] == "score_samples"

@@ -21,7 +21,7 @@ from holotrace.graph.stretches import Stretches
 LEAST_RATIO = 0.9
 _SAID = {
     "host_ratio": "devices wait for their hosts",
-    "balance_ratio": "ranks have unequal work",
+    "balance_ratio": "devices have unequal work",
     "copy_ratio": "devices copy data with nothing to do beside it",
     "communication_ratio": "communication is not hidden",
 }
@@ -30,8 +30,8 @@ _SAID = {
 def _of_ranks(graph: JobGraph) -> pl.DataFrame:
     """Of each rank the time of its steps as recorded, as replayed and without communication, and of its devices.
 
-    Returns rank, recorded_ns, replayed_ns, free_ns, met_count (collectives that met others), compute_ns, worked_ns and
-    before_ns.
+    Returns rank, recorded_ns, replayed_ns, free_ns, met_count (collectives that met others), compute_ns, busiest_ns (of
+    the device that computed longest), worked_ns (of the one that worked longest) and before_ns.
     """
     moved = graph.rows.select("activity", "rank", "kind", "crossing").filter(pl.col("kind") == COMMUNICATION)
     free = Changes(own=moved.select("activity", own_ns=pl.lit(0, pl.Int64)))
@@ -42,11 +42,12 @@ def _of_ranks(graph: JobGraph) -> pl.DataFrame:
         for case in (0, 1)
     )
     as_it_was, without = replayed
+    computed, worked = _covered(graph, (COMPUTE,)), _covered(graph, (COMPUTE, MEMORY))
     return (
         as_it_was.join(without.select("rank", free_ns="replayed_ns"), on="rank")
         .join(met, on="rank", how="left")
-        .join(_covered(graph, (COMPUTE,)).rename({"covered_ns": "compute_ns"}), on="rank")
-        .join(_covered(graph, (COMPUTE, MEMORY)).rename({"covered_ns": "worked_ns"}), on="rank")
+        .join(computed.rename({"covered_ns": "compute_ns", "most_ns": "busiest_ns"}), on="rank")
+        .join(worked.select("rank", worked_ns="most_ns"), on="rank")
         .join(_before(graph), on="rank", how="left")
         .with_columns(pl.col("met_count", "before_ns").fill_null(0))
     )
@@ -70,10 +71,10 @@ def _before(graph: JobGraph) -> pl.DataFrame:
 
 
 def _covered(graph: JobGraph, kinds: Sequence[str]) -> pl.DataFrame:
-    """The time in which a device of each rank did work of these kinds, on average, from its first step to its last.
+    """How long devices of each rank did work of these kinds, on average and at most, from its first step to its last.
 
     What was launched before the first step counts as far as it runs in that time, as it does in the time of the steps.
-    Returns rank and covered_ns.
+    Returns rank, covered_ns and most_ns.
     """
     over_ns = graph.rows["end_ns"][graph.told["over"] // 2]
     spans = (
@@ -100,9 +101,16 @@ def _covered(graph: JobGraph, kinds: Sequence[str]) -> pl.DataFrame:
     devices = lanes.filter("is_device").group_by("rank").agg(device_count=pl.col("device").n_unique())
     return (
         spans.select("rank")
-        .join(covered.group_by("rank").agg(pl.col("covered_ns").sum()), on="rank", how="left")
+        .join(
+            covered.group_by("rank").agg(pl.col("covered_ns").sum(), most_ns=pl.col("covered_ns").max()),
+            on="rank",
+            how="left",
+        )
         .join(devices, on="rank", how="left")
-        .select("rank", covered_ns=(pl.col("covered_ns") // pl.col("device_count")).fill_null(0))
+        .select(
+            *("rank", pl.col("most_ns").fill_null(0)),
+            covered_ns=(pl.col("covered_ns") // pl.col("device_count")).fill_null(0),
+        )
         .sort("rank")
     )
 
@@ -122,11 +130,11 @@ def _covered(graph: JobGraph, kinds: Sequence[str]) -> pl.DataFrame:
             Unit.RATIO,
             "Longest time any device computed or copied / time of the job if communication took no time",
         ),
-        Column("balance_ratio", Unit.RATIO, "Mean compute_ns of the ranks / largest compute_ns of any rank"),
+        Column("balance_ratio", Unit.RATIO, "Mean compute_ns of the ranks / longest time any device computed"),
         Column(
             "copy_ratio",
             Unit.RATIO,
-            "Largest compute_ns of any rank / longest time in which a device computed or copied",
+            "Longest time any device computed / longest time in which a device computed or copied",
         ),
         Column("communication_ratio", Unit.RATIO, "Time of the job if communication took no time / job_ns"),
         Column("efficiency_ratio", Unit.RATIO, "host_ratio * balance_ratio * copy_ratio * communication_ratio"),
@@ -137,8 +145,8 @@ def _covered(graph: JobGraph, kinds: Sequence[str]) -> pl.DataFrame:
 def factors(graphs: Stretches) -> pl.DataFrame:
     """What part of a job's time its devices compute, as the product of one factor per reason why they do not.
 
-    The factors are those of POP's multiplicative model: how well hosts keep devices busy, how even the work of the
-    ranks is, and how much of copies and communication is hidden. Their product is the mean computing time divided by
+    The factors are those of POP's multiplicative model: how well hosts keep devices busy, how even the work of
+    devices is, and how much of copies and communication is hidden. Their product is the mean computing time divided by
     the time of the job. The job is replayed as if communication took no time, also with ranks that were not recorded.
     A job without steps begins with the first work on a device: what hosts did before that was done once.
     There is no answer if the replay of the unchanged job differs by more than 5%, or if a factor would be more than 1.
@@ -157,7 +165,7 @@ def factors(graphs: Stretches) -> pl.DataFrame:
     # What the replay does not know keeps devices from computing in both cases.
     free_ns = replayed_free_ns + job_ns - replayed_ns
     computed = found.select("rank", "compute_ns")
-    most, mean = computed.select(most=pl.col("compute_ns").max(), mean=pl.col("compute_ns").mean()).row(0)
+    most, mean = found.select(most=pl.col("busiest_ns").max(), mean=pl.col("compute_ns").mean()).row(0)
     # Copies may run beside communication, which is no longer in free_ns.
     worked = min(worked_ns, free_ns)
     is_known = job_ns > 0 and abs(replayed_ns / job_ns - 1) <= TRUSTED_RATIO

@@ -60,7 +60,8 @@ def named_by_runs(compiled: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     ran = ran.unique("launch_ns", keep="first", maintain_order=True)
     ordered = compiled.sort("end_ns")
     known = ordered.join_asof(ran, left_on="end_ns", right_on="launch_ns", strategy="forward", check_sortedness=False)
-    is_later = pl.col("start_ns") > launched["launch_ns"].min()
+    first_ns = pl.lit(launched["launch_ns"].min(), pl.Int64)
+    is_later = pl.col("start_ns") > first_ns
     named = known.with_columns(module=pl.coalesce("module", pl.when(is_later).then("next_module")))
     return named.select(compiled.columns).sort("start_ns")
 

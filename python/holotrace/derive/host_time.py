@@ -227,7 +227,9 @@ def told(spans: pl.DataFrame, activities: pl.DataFrame) -> pl.DataFrame:
     is_program = pl.col("activity") == PROGRAM
     half = pl.col("took_ns") * 2 >= pl.col("took_ns").max().over("span")
     is_built_in = pl.col("name").cast(pl.String()).str.contains(BUILT_IN)
-    length = pl.when(is_built_in).then(_MUCH * pl.col("length_ns")).otherwise("length_ns")
+    # Short ones that are called all the time are as much of their caller as one long one.
+    built_in = _MUCH * pl.max_horizontal("length_ns", "took_ns")
+    length = pl.when(is_built_in).then(built_in).otherwise("length_ns")
     named = (
         beside.filter(~is_program | half)
         .with_columns(order=pl.when(is_program).then(length).otherwise(-pl.col("took_ns")))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from holotrace.derive import arrivals
+from holotrace.derive import intervals
 from holotrace.diagnosis import account, equal_work
 from holotrace.diagnosis.candidates import NAMED_RATIO, Candidate, Job, total, when
 from holotrace.diagnosis.classes import MORE_WORK, SLOW_DEVICE
@@ -60,9 +60,9 @@ def _late(come: pl.DataFrame) -> pl.DataFrame:
     beside_ns = pl.col("left_ns") - pl.col("arrival_ns") - pl.col("exposed_ns")
     moved_ns = pl.col("left_ns") - pl.col("come_ns") - beside_ns.clip(lower_bound=0)
     standing_ns = (pl.col("exposed_ns") - moved_ns.clip(lower_bound=0)).clip(lower_bound=0)
+    come = come.with_columns(standing_ns=standing_ns)
     last = (
-        come.with_columns(standing_ns=standing_ns)
-        .sort("match", "rank", "arrival_ns", "device", descending=[False, False, True, False])
+        come.sort("match", "rank", "arrival_ns", "device", descending=[False, False, True, False])
         .group_by("rank", "match", maintain_order=True)
         .agg(
             pl.col("device", "step", "event_id", "clock_offset_ns").first(),
@@ -76,9 +76,29 @@ def _late(come: pl.DataFrame) -> pl.DataFrame:
         .drop_nulls("late_ns")
         .with_columns(late_ns=pl.min_horizontal("late_ns", "standing_ns"))
     )
-    # They stand still until they leave, whatever they come to meanwhile.
-    stood = last.with_columns(come_ns="left_ns")
-    return last.with_columns(time_ns=arrivals.once(stood, "late_ns", by=["rank"]))
+    last = last.with_columns(_own_late(last, come))
+    # They stand still until they leave, whatever they come to meanwhile; where several groups do so at once, it is the
+    # last of them to leave that keeps the rank.
+    begun_ns = pl.col("left_ns") - pl.col("late_ns")
+    ordered = last.sort("left_ns", "come_ns", "match", descending=True)
+    free_until_ns = begun_ns.cum_min().shift(1).over("rank").fill_null(pl.col("left_ns"))
+    free_ns = pl.min_horizontal("left_ns", free_until_ns) - begun_ns
+    return ordered.with_columns(time_ns=free_ns.clip(lower_bound=0)).sort("left_ns", "come_ns", "match")
+
+
+def _own_late(last: pl.DataFrame, come: pl.DataFrame) -> pl.Series:
+    """How long others stood still for each last device, without the time in which it stood still for another itself."""
+    stood = come.filter(pl.col("standing_ns") > 0).select(
+        "rank", "device", start_ns=pl.col("come_ns") - pl.col("standing_ns"), end_ns="come_ns"
+    )
+    late = last.select("rank", "device", start_ns=pl.col("come_ns") - pl.col("late_ns"), end_ns="come_ns")
+    # Each device has a stretch of its own, so that all are looked at at once.
+    both = pl.concat([late, stood])
+    first_ns = pl.col("start_ns").min()
+    stretch = pl.struct("rank", "device").rank("dense").cast(pl.Int64) * (pl.col("end_ns").max() - first_ns + 1)
+    placed = both.select(pl.col("start_ns", "end_ns") - first_ns + stretch)
+    own_ns: pl.Series = intervals.uncovered_ns(placed.head(late.height), placed.tail(stood.height))
+    return own_ns.alias("late_ns")
 
 
 def _of_rank(computed: pl.DataFrame, late: pl.DataFrame, job: Job) -> Candidate | None:

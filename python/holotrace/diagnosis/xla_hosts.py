@@ -59,6 +59,8 @@ _CLASSES = {
 
 
 _ClassOf = Callable[[str], "str | None"]
+# Names of ranges, without the numbers in them.
+_NUMBERS = r"\d+"
 
 
 class Host(NamedTuple):
@@ -96,7 +98,7 @@ def host(rank: RankTrace) -> Host:
     gaps = _interpreted(found, activities, rank).with_row_index("window")
     gaps = gaps.join(_begun_by_devices(rank), on="step", how="left", maintain_order="left")
     named = _with_callers(rank, xla_gaps.named(rank, activities))
-    known = _explained(gaps, named, class_of)
+    known = _explained(gaps, named, class_of, rank.cached(_seldom))
     reads = named.filter(pl.col("tid").is_in(host_time.stepping_threads(rank).implode()), activity=READ_BACK)
     waits = host_time.outermost(reads).select(
         began_ns="start_ns",
@@ -217,7 +219,7 @@ def _lasting_launches(rank: RankTrace) -> pl.Series:
     return (lasting if lasting.height else runs)["launch_ns"]
 
 
-def _explained(gaps: pl.DataFrame, named: pl.DataFrame, class_of: _ClassOf) -> pl.DataFrame:
+def _explained(gaps: pl.DataFrame, named: pl.DataFrame, class_of: _ClassOf, seldom: pl.Series) -> pl.DataFrame:
     """What the host did in each of the gaps, of which the parts are known: a row for each part."""
     index = ["window", "start_ns", "end_ns", "is_between_calls", "begun_ns", "launch_ns", "is_brief"]
     parts = (
@@ -229,9 +231,10 @@ def _explained(gaps: pl.DataFrame, named: pl.DataFrame, class_of: _ClassOf) -> p
     telling, others = _telling(named, class_of)
     by_name, rest = _by_name(parts, telling, others, class_of)
     told = rest.hstack(host_time.told(rest, others))
-    # Where graphs are collected, running the program's own code is part of that.
+    # Where graphs are collected, running the program's own code is part of that, unless few steps do.
     collects = TRACING in named["activity"]
-    is_function = (pl.col("cause") == PROGRAM) & pl.lit(not collects) & (pl.col("share_ns") >= open_calls.LONG_NS)
+    is_own = pl.lit(not collects) | pl.col("name").is_in(seldom.implode()).fill_null(value=False)
+    is_function = (pl.col("cause") == PROGRAM) & is_own & (pl.col("share_ns") >= open_calls.LONG_NS)
     is_function &= pl.col("name").is_not_null()
     # What a device takes from one program to the next is less where there are fewer of them, and so is what their
     # constants take to be sent.
@@ -259,6 +262,16 @@ def _explained(gaps: pl.DataFrame, named: pl.DataFrame, class_of: _ClassOf) -> p
         # What is done last in a gap is done for the step that comes next, which ends it.
         when_ns=pl.coalesce("begun_ns", pl.coalesce("until_ns", launched_ns) - 1),
     )
+
+
+def _seldom(rank: RankTrace) -> pl.Series:
+    """Names of ranges of the program that are in fewer than half of its steps: a graph is collected in each of them."""
+    ranges, steps = host_time.ranges(rank), rank[STEPS].height
+    counted = ranges.select(name=pl.col("name").cast(pl.String)).with_columns(
+        count=pl.len().over(pl.col("name").str.replace_all(_NUMBERS, ""))
+    )
+    found: pl.Series = counted.filter(2 * pl.col("count") < steps)["name"].unique()
+    return found
 
 
 def _own(rank: RankTrace, named: pl.DataFrame) -> pl.DataFrame:
@@ -302,7 +315,7 @@ def _parts(rank: RankTrace, spans: pl.DataFrame, every: pl.DataFrame) -> pl.Data
         begun_ns=pl.lit(None, pl.Int64),
         cause=pl.lit(None, pl.String),
     )
-    return _explained(told, own, rank.cached(_class_of))
+    return _explained(told, own, rank.cached(_class_of), rank.cached(_seldom))
 
 
 def _begun_by_devices(rank: RankTrace) -> pl.DataFrame:
@@ -380,13 +393,23 @@ def _by_name(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """What code of the program takes whose name tells what it does, and the parts without that."""
     found = parts.hstack(host_time.told(parts, telling))
+    found = found.with_columns(cause=decided(found["name"], class_of), own_ns=pl.lit(0, pl.Int64))
     # What it waits for in other calls is no time of its own.
-    own = intervals.subtract(telling, others.filter(pl.col("activity") != PROGRAM))
-    found = found.with_columns(own_ns=pl.col("end_ns") - pl.col("start_ns") - intervals.uncovered_ns(found, own))
-    taken = pl.min_horizontal(pl.col("took_ns").fill_null(0), "share_ns", "own_ns")
+    waiting = others.filter(pl.col("activity") != PROGRAM)
+    for cause, of_cause in _by_class(telling, class_of).items():
+        # The innermost says most, and what is around it belongs to the same.
+        own = intervals.subtract(of_cause, waiting)
+        inside_ns = pl.col("end_ns") - pl.col("start_ns") - intervals.uncovered_ns(found, own)
+        found = found.with_columns(own_ns=pl.when(cause=cause).then(inside_ns).otherwise("own_ns"))
+    taken = pl.min_horizontal("share_ns", "own_ns")
     rest = parts.with_columns(found.select(share_ns=pl.col("share_ns") - taken))
     told = found.with_columns(share_ns=taken).filter(pl.col("share_ns") > 0).drop("own_ns")
-    return told.with_columns(cause=decided(told["name"], class_of)), rest.filter(pl.col("share_ns") > 0)
+    return told, rest.filter(pl.col("share_ns") > 0)
+
+
+def _by_class(telling: pl.DataFrame, class_of: _ClassOf) -> dict[str, pl.DataFrame]:
+    marked = telling.with_columns(decided(telling["name"], class_of).alias("cause"))
+    return {str(cause): own for (cause,), own in marked.partition_by("cause", as_dict=True).items()}
 
 
 def _without_saving(activities: pl.DataFrame, class_of: _ClassOf) -> pl.DataFrame:

@@ -18,7 +18,8 @@ OF_JOB = " of the job"
 MOST = 3  # causes that are told; all of them stand among the findings
 _HOSTS_ONLY = (
     "Finding causes needs the events of devices, so record these too (PyTorch: activities=[ProfilerActivity.CPU, "
-    "ProfilerActivity.CUDA]); `operators` and `host_steps` show what took most of the hosts' time."
+    "ProfilerActivity.CUDA]; JAX and PyTorch/XLA: record while programs run); `operators` and `host_steps` show what "
+    "took most of the hosts' time."
 )
 # Where less of the kernels' time has known work, the model gets more than can be said.
 _KNOWN_RATIO = 0.9

@@ -6,6 +6,7 @@
     python tests/data/jax/faults.py evaluation FOLDER
     python tests/data/jax/faults.py eager FOLDER
     python tests/data/jax/faults.py only_evaluates FOLDER
+    python tests/data/jax/faults.py busy_in_groups FOLDER
 
 busy_device: four devices train with data in parallel, and device BUSY multiplies matrices LOOPS times more. busy_host:
 the same on two hosts of two devices, where both of the second do so. host_code: one device, and the host sleeps in a
@@ -13,6 +14,7 @@ range ``log_metrics`` in every third step from step 2, in ``save_checkpoint`` in
 over steps itself in each. evaluation: one device, on which a program ``evaluate`` runs EVALUATIONS times in every
 fourth step from step 3. eager: two devices, and PROGRAMS operations outside of the jitted step in each. only_evaluates:
 one device and a function ``evaluate`` around everything, which sleeps EVALUATING_S in each batch and is called twice.
+busy_in_groups: as busy_device, but devices exchange data in the rows and the columns of a mesh of two by two.
 The tests hold them packed with xz.
 """
 
@@ -180,6 +182,41 @@ def only_evaluates(folder: str) -> None:
     jax.profiler.stop_trace()
 
 
+def busy_in_groups(folder: str) -> None:
+    """Device BUSY of four has more work, and each meets one other device first and another one then."""
+    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={DEVICES}"
+    import jax
+    import jax.numpy as jnp
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+    axes = ("data", "model")
+    mesh = Mesh([[*jax.devices()[:2]], [*jax.devices()[2:]]], axes)
+
+    def shard_step(weights: jax.Array, batch: jax.Array) -> jax.Array:
+        more = jnp.where(2 * jax.lax.axis_index("data") + jax.lax.axis_index("model") == BUSY, LOOPS, 1)
+        batch = jax.lax.fori_loop(0, more, lambda _, x: jnp.tanh(x @ weights), batch)
+        rows = jax.lax.all_gather(batch, "model", tiled=True)
+        gradient = jax.grad(lambda own: jnp.mean((rows @ own) ** 2))(weights)
+        return weights - 0.1 * jax.lax.pmean(gradient, "data")
+
+    inner = jax.shard_map(
+        shard_step,
+        mesh=mesh,
+        in_specs=(PartitionSpec(), PartitionSpec(axes)),
+        out_specs=PartitionSpec(),
+        check_vma=False,
+    )
+    step_of = jax.jit(inner, donate_argnums=0)
+    weights = jax.device_put(jnp.full((WIDTH, WIDTH), 0.01), NamedSharding(mesh, PartitionSpec()))
+    batch = jax.device_put(jnp.ones((DEVICES * ROWS, WIDTH)), NamedSharding(mesh, PartitionSpec(axes)))
+    weights = jax.block_until_ready(step_of(step_of(weights, batch), batch))
+    _record_without_python(folder)
+    for step in range(STEPS):
+        with jax.profiler.StepTraceAnnotation("train", step_num=step):
+            weights = jax.block_until_ready(step_of(weights, batch))
+    jax.profiler.stop_trace()
+
+
 def main() -> None:
     """Run the job that was asked for."""
     jobs: dict[str, Callable[[str], None]] = {
@@ -189,6 +226,7 @@ def main() -> None:
         "evaluation": evaluation,
         "eager": eager,
         "only_evaluates": only_evaluates,
+        "busy_in_groups": busy_in_groups,
     }
     os.environ["JAX_PLATFORMS"] = "cpu"
     jobs[sys.argv[1]](sys.argv[2])

@@ -140,6 +140,8 @@ pub mod hlo_instruction {
     pub const PRECISION_CONFIG: u32 = 51;
     pub const REPLICA_GROUPS: u32 = 49;
     pub const COLLECTIVE_DEVICE_LIST: u32 = 87;
+    pub const IOTA_COLLECTIVE_DEVICE_LIST: u32 = 92;
+    pub const MESH_AXES_REPLICA_GROUP_LIST: u32 = 93;
     pub const CUSTOM_CALL_TARGET: u32 = 28;
 }
 
@@ -191,6 +193,36 @@ pub mod iota_replica_group_list {
     pub const NUM_DEVICES_PER_GROUP: u32 = 2;
     pub const IOTA_RESHAPE_DIMS: u32 = 3;
     pub const IOTA_TRANSPOSE_PERM: u32 = 4;
+}
+
+pub mod mesh_axes_replica_group_list {
+    pub const MESH: u32 = 1;
+    pub const AXES: u32 = 2;
+}
+
+pub mod mesh {
+    pub const AXES: u32 = 1;
+    pub const DEVICE_IDS: u32 = 2;
+    pub const IOTA_TRANSFORM: u32 = 3;
+}
+
+pub mod mesh_axis {
+    pub const SIZE: u32 = 2;
+}
+
+pub mod iota_transform {
+    pub const RESHAPE_DIMS: u32 = 1;
+    pub const TRANSPOSE_PERM: u32 = 2;
+}
+
+pub mod axis_ref {
+    pub const MESH_AXIS_INDEX: u32 = 1;
+    pub const SUB_AXIS_INFO: u32 = 2;
+}
+
+pub mod sub_axis {
+    pub const PRE_SIZE: u32 = 1;
+    pub const SIZE: u32 = 2;
 }
 
 pub mod shape {

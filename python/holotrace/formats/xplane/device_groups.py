@@ -9,8 +9,13 @@ from math import prod
 
 import polars as pl
 
-# As a list of groups, or numbers that are laid out, transposed and cut: "[4,2]<=[2,4]T(1,0)".
-_WRITTEN = r"replica_groups=(\{\{[\d,{}]*\}\}|\[\d+,\d+\]<=\[[\d,]+\](?:T\([\d,]+\))?)"
+# As a list of groups, numbers that are laid out, transposed and cut: "[4,2]<=[2,4]T(1,0)", or axes of a mesh, or parts
+# of these: "mesh['a'=2,'b'=8] {'a','b':(2)4}".
+_WRITTEN = (
+    r"replica_groups=(\{\{[\d,{}]*\}\}|\[\d+,\d+\]<=\[[\d,]+\](?:T\([\d,]+\))?"
+    r"|mesh\[(?:'[^']*'=[1-9]\d{0,4},?){1,9}\] \{(?:'[^']*'(?::\([1-9]\d{0,4}\)[1-9]\d{0,4})?,?){1,9}\})"
+)
+_SIZE, _AXIS = re.compile(r"'([^']*)'=(\d+)"), re.compile(r"'([^']*)'(?::\((\d+)\)(\d+))?(?:,|$)")
 _LAID_OUT = re.compile(r"\[(\d+),(\d+)\]<=\[([\d,]{1,99})\](?:T\(([\d,]{1,99})\))?")
 _MOST_DEVICES = 1 << 14
 # No device has such a number.
@@ -30,9 +35,33 @@ def _listed(written: str) -> str | None:
         return None
     if written.startswith("{"):
         groups = [[int(each) for each in group.split(",") if each] for group in re.findall(r"\{([\d,]*)\}", written)]
+    elif written.startswith("mesh"):
+        groups = _of_mesh(written)
     else:
         groups = _laid_out(written)
     return json.dumps(groups) if groups else None
+
+
+def _of_mesh(written: str) -> list[list[int]]:
+    """The groups of devices that differ in their places along some axes of a mesh only."""
+    mesh, _, grouped = written.partition("] {")
+    parts = [(name, int(before or 1), int(size or 0)) for name, before, size in _AXIS.findall(grouped.rstrip("}"))]
+    dims: list[int] = []
+    own: list[int] = []
+    for name, length in ((name, int(length)) for name, length in _SIZE.findall(mesh)):
+        at = 1
+        for before, size in sorted((before, size or length) for part, before, size in parts if part == name):
+            dims += [before // at, size]
+            own.append(len(dims) - 1)
+            at = before * size
+        dims.append(length // at)
+        if prod(dims) > _MOST_DEVICES:
+            return []
+    if not own or prod(dims) != prod(int(length) for _, length in _SIZE.findall(mesh)):
+        return []
+    order = [axis for axis in range(len(dims)) if axis not in own] + own
+    size = prod(dims[axis] for axis in own)
+    return _cut(prod(dims) // size, size, dims, order) if size else []
 
 
 def _laid_out(written: str) -> list[list[int]]:
@@ -40,8 +69,12 @@ def _laid_out(written: str) -> list[list[int]]:
     found = _LAID_OUT.fullmatch(written)
     if found is None:
         return []
-    count, size, dims = int(found[1]), int(found[2]), [int(each) for each in found[3].split(",") if each]
+    dims = [int(each) for each in found[3].split(",") if each]
     order = [int(each) for each in found[4].split(",") if each] if found[4] else list(range(len(dims)))
+    return _cut(int(found[1]), int(found[2]), dims, order)
+
+
+def _cut(count: int, size: int, dims: list[int], order: list[int]) -> list[list[int]]:
     is_sound = sorted(order) == list(range(len(dims))) and 0 < prod(dims) <= _MOST_DEVICES
     if not is_sound or count * size != prod(dims):
         return []

@@ -19,7 +19,7 @@ use crate::columns::interner::Interner;
 use crate::error::{Error, Result as CoreResult};
 use crate::xplane::hlo::buffers::{Buffer, Definitions, buffers};
 use crate::xplane::hlo::frames::Frames;
-use crate::xplane::hlo::groups::{device_list, members};
+use crate::xplane::hlo::groups::{device_list, iota_groups, members, mesh_groups};
 use crate::xplane::hlo::messages::messages;
 use crate::xplane::hlo::products::Product;
 use crate::xplane::hlo::shape::Shape;
@@ -307,6 +307,12 @@ impl<'a> Instruction<'a> {
                 (hlo_instruction::CHANNEL_ID, Value::Varint(channel)) => row.channel = Some(channel as i64),
                 (hlo_instruction::REPLICA_GROUPS, Value::Bytes(group)) => groups.push(members(group, origin)?),
                 (hlo_instruction::COLLECTIVE_DEVICE_LIST, Value::Bytes(list)) => groups = device_list(list, origin)?,
+                (hlo_instruction::IOTA_COLLECTIVE_DEVICE_LIST, Value::Bytes(iota)) => {
+                    groups = iota_groups(iota, origin)?;
+                }
+                (hlo_instruction::MESH_AXES_REPLICA_GROUP_LIST, Value::Bytes(axes)) => {
+                    groups = mesh_groups(axes, origin)?;
+                }
                 (hlo_instruction::OPERAND_IDS, value) => packed(value, &mut row.operands),
                 (hlo_instruction::CALLED_COMPUTATION_IDS, value) => packed(value, &mut row.called),
                 (hlo_instruction::BACKEND_CONFIG, Value::Bytes(config)) => row.config = config,
