@@ -13,8 +13,8 @@ from holotrace.diagnosis.classes import EVALUATION, STALLING, UNRECORDED
 
 # So long gaps are compared; those that are of one thing end as soon after each other, and are as long, by this part.
 _LEAST_NS, _APART_RATIO = 1_000_000, 0.5
-# So many hosts are enough to tell what all do.
-_FEWEST = 2
+# So many hosts are enough to tell what all do, of whom no more are asked; and so many of the longest gaps are told.
+_FEWEST, _MOST, _MOST_GAPS = 2, 16, 4_096
 _TELLING = ("cause", "name", "detail", "operator")
 
 
@@ -25,11 +25,13 @@ def told_by_others(job: Job) -> Job:
     what nobody knows.
     """
     # Of launches alone nothing tells what a host does between them.
-    recorded = job.of(account.HOST).filter(pl.col("time_ns") > 0)["rank"].unique()
+    every = job.of(account.HOST).filter(pl.col("time_ns") > 0)["rank"].unique().sort()
     gaps = job.of(account.GAP).filter(pl.col("time_ns") >= _LEAST_NS)
-    is_recorded = pl.col("rank").is_in(recorded.implode())
-    bare = gaps.filter(~is_recorded, pl.col("cause") == UNRECORDED)
-    others = gaps.filter(is_recorded, pl.col("cause").is_in((*STALLING, EVALUATION)))
+    bare = gaps.filter(~pl.col("rank").is_in(every.implode()), pl.col("cause") == UNRECORDED)
+    bare = bare.top_k(_MOST_GAPS, by="time_ns")
+    recorded = every.head(_MOST)
+    is_telling = pl.col("cause").is_in((*STALLING, EVALUATION))
+    others = gaps.filter(pl.col("rank").is_in(recorded.implode()), is_telling)
     if bare.is_empty() or others.is_empty() or len(recorded) < _FEWEST:
         return job
     clocks = job.visits.select("rank", "clock_offset_ns").unique("rank")
