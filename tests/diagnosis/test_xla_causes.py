@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -403,6 +404,22 @@ def test_all_of_a_checkpoint_is_one_though_parts_of_it_tell_more() -> None:
     (cause,) = job.causes().to_dicts()
     assert (cause["cause"], cause["responsible"]) == ("checkpoint", "$checkpoint_handler.py:745 save_checkpoint_async")
     assert cause["cost_ns"] == pytest.approx(4.9e6, rel=0.03)
+
+
+def test_two_things_that_a_host_does_in_one_gap_are_each_told_by_their_names() -> None:
+    """Of two the shorter one was told as the code around both."""
+    job = draw(f"""
+        step |{"1" * 7000}|
+        tpu  |{"A" * 1000}{"." * 5000}{"B" * 1000}|
+        call |a{"F" * 5998}b{"." * 1000}|
+        deep |{"." * 1000}{"L" * 1900}{"." * 100}{"C" * 2900}{"." * 1100}|
+        F = $train.py:20 step
+        L = $train.py:7 log_metrics
+        C = $hooks.py:9 run_gc
+    """)
+    told = {row["cause"]: row["evidence"] for row in job.causes().iter_rows(named=True)}
+    assert json.loads(told["logging"])["time_ns"] == 1_900_000
+    assert json.loads(told["garbage-collection"])["time_ns"] == 2_900_000
 
 
 def test_what_keeps_a_program_waiting_is_of_the_step_that_launched_it_though_its_range_has_ended() -> None:

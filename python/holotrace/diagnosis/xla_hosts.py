@@ -392,19 +392,33 @@ def _by_name(
     parts: pl.DataFrame, telling: pl.DataFrame, others: pl.DataFrame, class_of: _ClassOf
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """What code of the program takes whose name tells what it does, and the parts without that."""
-    found = parts.hstack(host_time.told(parts, telling))
-    found = found.with_columns(cause=decided(found["name"], class_of), own_ns=pl.lit(0, pl.Int64))
+    of_classes = _by_class(telling, class_of)
+    first = parts.hstack(host_time.told(parts, telling))
+    first = first.with_columns(cause=decided(first["name"], class_of))
     # What it waits for in other calls is no time of its own.
-    waiting = others.filter(pl.col("activity") != PROGRAM)
-    for cause, of_cause in _by_class(telling, class_of).items():
+    waiting = others.filter(pl.col("activity") != PROGRAM).select("start_ns", "end_ns")
+    found, rest = [first.clear()], parts
+    for cause, of_cause in of_classes.items():
         # The innermost says most, and what is around it belongs to the same.
-        own = intervals.subtract(of_cause, waiting)
-        inside_ns = pl.col("end_ns") - pl.col("start_ns") - intervals.uncovered_ns(found, own)
-        found = found.with_columns(own_ns=pl.when(cause=cause).then(inside_ns).otherwise("own_ns"))
-    taken = pl.min_horizontal("share_ns", "own_ns")
-    rest = parts.with_columns(found.select(share_ns=pl.col("share_ns") - taken))
-    told = found.with_columns(share_ns=taken).filter(pl.col("share_ns") > 0).drop("own_ns")
-    return told, rest.filter(pl.col("share_ns") > 0)
+        known = first.with_columns(share_ns=rest["share_ns"]).with_row_index("part").filter(cause=cause)
+        found, rest = _taken(found, rest, known, intervals.subtract(of_cause, waiting))
+    for cause, of_cause in of_classes.items() if len(of_classes) > 1 else ():
+        # What is of another class at another time is told beside it.
+        beside = [each.select("start_ns", "end_ns") for other, each in of_classes.items() if other != cause]
+        told = rest.hstack(host_time.told(rest, of_cause)).with_columns(cause=pl.lit(cause)).with_row_index("part")
+        known = told.filter(first["cause"].ne_missing(pl.Series([cause])), pl.col("name").is_not_null())
+        found, rest = _taken(found, rest, known, intervals.subtract(of_cause, pl.concat([waiting, *beside])))
+    return pl.concat(found), rest.filter(pl.col("share_ns") > 0)
+
+
+def _taken(
+    found: list[pl.DataFrame], rest: pl.DataFrame, known: pl.DataFrame, own: pl.DataFrame
+) -> tuple[list[pl.DataFrame], pl.DataFrame]:
+    """What is found, with what of ``known`` parts is in spans of its ``own``, and the rest without that."""
+    inside_ns = pl.col("end_ns") - pl.col("start_ns") - intervals.uncovered_ns(known, own)
+    told = known.with_columns(share_ns=pl.min_horizontal("share_ns", inside_ns)).filter(pl.col("share_ns") > 0)
+    taken = pl.zeros(rest.height, dtype=pl.Int64, eager=True).scatter(told["part"], told["share_ns"])
+    return [*found, told.drop("part")], rest.with_columns(pl.col("share_ns") - taken)
 
 
 def _by_class(telling: pl.DataFrame, class_of: _ClassOf) -> dict[str, pl.DataFrame]:
