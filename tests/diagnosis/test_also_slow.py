@@ -9,6 +9,7 @@ from holotrace.core.schema import filled
 from holotrace.diagnosis import account, also_slow
 from holotrace.diagnosis.candidates import Candidate, Job
 from holotrace.diagnosis.classes import EVALUATION, MORE_WORK, SLOW_DEVICE
+from holotrace.diagnosis.equal_work import is_everywhere
 from holotrace.diagnosis.meetings import Change
 
 KERNELS, EQUAL_NS, EXPERTS_NS = 4, 1_000, 2_000
@@ -93,3 +94,22 @@ def test_what_else_ranks_differ_by_shows_beside_a_slow_device() -> None:
     found = also_slow.without(Job(every, pl.DataFrame(), (0, 1, 2), 10), [slow])
     assert found.of(account.SEGMENT)["time_ns"].to_list() == [1_000] * 6
     assert found.of(account.GAP)["time_ns"].max() == 1_500
+
+
+@pytest.mark.parametrize(
+    ("products", "updates", "told"),
+    [
+        pytest.param([1.4, 1.4, 1.9, 1.3], 1.0, True, id="more data for all layers"),
+        pytest.param([1.0, 1.0, 1.0, 2.6], 1.0, False, id="more of one operator"),
+    ],
+)
+def test_more_data_is_more_work_in_each_part_of_a_step(products: list[float], updates: float, *, told: bool) -> None:
+    """It was laid to where others had nothing left to compute, after the reductions that it makes late."""
+    operators = [
+        *((f"aten::mm_{place}", ratio) for place, ratio in enumerate(products)),
+        ("aten::_fused_adamw_", updates),
+    ]
+    own = pl.DataFrame(
+        [{"operator": name, "time_ns": round(1_000 * ratio), "usual_ns": 1_000} for name, ratio in operators]
+    )
+    assert is_everywhere(own, 0.4) is told

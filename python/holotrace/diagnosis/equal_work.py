@@ -28,6 +28,8 @@ _COMPARABLE_RATIO = 0.25
 _FEWEST_FAMILIES = 2
 # What of equal shapes takes as long as its data say.
 _OF_DATA = r"(?i)embedding|lookup|moe|expert|grouped|index|sort|unique|nonzero"
+# What takes all ranks as long, however much data each of them has.
+UPDATES = r"(?i)_fused_ada|_foreach_|optim"
 _DENSE, _GROUPED = (categories.GEMM, categories.CONVOLUTION), r"(?i)group|ptr_?array|mask"
 _DIRECTION = r"_?(?i:forward|backward)\d*$"
 
@@ -93,6 +95,20 @@ def is_slow(kinds: pl.DataFrame, ratio: float) -> bool:
     longer = equal.filter(pl.col("time_ns") / pl.col("usual_ns") > 1 + 0.5 * longer_ratio)
     families = total(longer["usual_ns"]) / usual
     return longer_ratio > _SLOW_RATIO - 1 and longer_ratio > _MOSTLY_RATIO * ratio and families > _FAMILIES_RATIO
+
+
+def is_everywhere(kinds: pl.DataFrame, ratio: float) -> bool:
+    """Whether nearly all that a rank computes takes longer by about this ``ratio``, as with more data for all layers.
+
+    Args:
+        kinds: The rank's, those of unequal numbers pooled by name.
+        ratio: By how much longer it computes in all.
+    """
+    # Updates of parameters take all ranks as long.
+    known = kinds.filter(pl.col("usual_ns") > 0, ~pl.col("operator").fill_null("").str.contains(UPDATES))
+    longer = pl.col("time_ns") / pl.col("usual_ns") - 1
+    alike = known.filter(longer.is_between(0.5 * ratio, 1.5 * ratio))
+    return total(alike["usual_ns"]) > _FAMILIES_RATIO * total(known["usual_ns"])
 
 
 def is_slow_at_some(kinds: pl.DataFrame) -> bool:

@@ -29,6 +29,7 @@ from holotrace.diagnosis.equal_work import (
     by_kind,
     is_apart,
     is_equal,
+    is_everywhere,
     is_slow,
     is_slow_at_some,
     largest,
@@ -172,8 +173,11 @@ def _among(job: Job) -> Iterator[Candidate]:
         time_ratio = 1 + beyond_ns / max(1.0, total(mine["time_ns"]) - beyond_ns)
         name, kernel = largest(kinds, tuple(ranks))
         is_slow_at_all = all(is_slow(kinds.filter(pl.col("rank") == rank), time_ratio - 1) for rank in ranks)
+        pooled = [with_others_pooled(kinds, rank) for rank in ranks] if cause == MORE_WORK else []
+        has_more_everywhere = bool(pooled) and all(is_everywhere(own, time_ratio - 1) for own in pooled)
         # Stages of a pipeline meet nobody between the same kernels.
-        is_even = cause == PIPELINE or (cause == SLOW_DEVICE and (is_slow_at_all or _are_stages(job, ranks)))
+        is_slow_everywhere = cause == SLOW_DEVICE and (is_slow_at_all or _are_stages(job, ranks))
+        is_even = cause == PIPELINE or is_slow_everywhere or has_more_everywhere
         every = (evenly if is_even else parts).filter(pl.col("rank").is_in(ranks))
         share = _beyond_even(job, kinds, ranks, name) if cause == EXPERTS else 1.0
         own = every.with_columns(pl.col("part_ns") * share)
