@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from holotrace.diagnosis import account
+from holotrace.diagnosis import account, sizes
 from holotrace.diagnosis.candidates import NAMED_RATIO, Job, total
 from holotrace.efficiency import categories
 
@@ -28,8 +28,6 @@ _COMPARABLE_RATIO = 0.25
 _FEWEST_FAMILIES = 2
 # What of equal shapes takes as long as its data say.
 _OF_DATA = r"(?i)embedding|lookup|moe|expert|grouped|index|sort|unique|nonzero"
-# What takes all ranks as long, however much data each of them has.
-UPDATES = r"(?i)_fused_ada|_foreach_|optim"
 _DENSE, _GROUPED = (categories.GEMM, categories.CONVOLUTION), r"(?i)group|ptr_?array|mask"
 _DIRECTION = r"_?(?i:forward|backward)\d*$"
 
@@ -105,7 +103,7 @@ def is_everywhere(kinds: pl.DataFrame, ratio: float) -> bool:
         ratio: By how much longer it computes in all.
     """
     # Updates of parameters take all ranks as long.
-    known = kinds.filter(pl.col("usual_ns") > 0, ~pl.col("operator").fill_null("").str.contains(UPDATES))
+    known = kinds.filter(pl.col("usual_ns") > 0, ~pl.col("operator").fill_null("").str.contains(sizes.UPDATES))
     longer = pl.col("time_ns") / pl.col("usual_ns") - 1
     alike = known.filter(longer.is_between(0.5 * ratio, 1.5 * ratio))
     return total(alike["usual_ns"]) > _FAMILIES_RATIO * total(known["usual_ns"])

@@ -13,7 +13,7 @@ _LARGER_RATIO, _MUCH_RATIO = 1.02, 0.4
 # Equal work of healthy devices differs by less, and of a model with experts so much is equal on all ranks.
 _EQUAL_RATIO, _REST_RATIO = 0.05, 0.1
 # What takes all ranks as long, however much data each of them has.
-_UPDATES = r"(?i)_fused_|_foreach_|optim"
+UPDATES = r"(?i)_fused_(ada|sgd)|_foreach_|optim"
 
 
 def has_larger_grids(kinds: pl.DataFrame, rank: int) -> bool:
@@ -42,7 +42,7 @@ def has_equal_work(kinds: pl.DataFrame) -> bool:
 
     A rank with more data has more of everything but updates of its parameters.
     """
-    own = kinds.filter(~pl.col("operator").fill_null("").str.contains(_UPDATES))
+    own = kinds.filter(~pl.col("operator").fill_null("").str.contains(UPDATES))
     is_as_long = (pl.col("time_ns") / pl.col("usual_ns") - 1).abs() < _EQUAL_RATIO
     equal = own.filter(pl.col("count") == pl.col("usual_count"), pl.col("usual_ns") > 0, is_as_long)
     return total(equal["time_ns"]) > _REST_RATIO * total(own["time_ns"])
