@@ -47,6 +47,21 @@ def test_pieces_of_the_data_are_those_of_the_table() -> None:
     assert rank["steps"] == [["1", 0, 12_000], ["2", 12_000, 12_000]]
 
 
+def test_what_reaches_into_two_windows_is_as_deep_in_each_as_what_else_that_has() -> None:
+    """It was drawn at both depths in both, over other calls."""
+    table = timeline(draw(DRAWING))
+    windows = [{"row": "window", "start_ns": 10_000 * at, "end_ns": 10_000 * at + 4_000, "track": at} for at in (0, 1)]
+    events = [
+        {"row": "event", "lane": "host", "name": "loop", "start_ns": 0, "end_ns": 24_000, "track": 2 * at, "count": at}
+        for at in (0, 1)
+    ]
+    rows = pl.DataFrame([{**row, "rank": 0} for row in (*windows, *events)], infer_schema_length=None)
+    own = table.filter(~pl.col("row").is_in(["window", "event"]))
+    made = pl.concat([own, rows.cast({name: table.schema[name] for name in rows.columns})], how="diagonal")
+    found = payload.payload(made)["windows"]
+    assert {window["start"]: window["events"][-1] for window in found} == {0: [0], 10_000: [2]}
+
+
 def test_a_cause_is_marked_on_the_clock_of_the_job() -> None:
     ranks = {n: described(trace(DRAWING, n), group="0", group_ranks="[0, 1]", sequence=[1]) for n in (0, 1)}
     table = timeline(Job.from_ranks(ranks)).with_columns(

@@ -17,7 +17,11 @@ COLUMNS = (
         Unit.NS,
         "Of a bin: how long anything was active; of a meeting: how long the rank waited; of a rank: a piece",
     ),
-    Column("count", Unit.COUNT, "Of a bin: how many spans begin in it; of a window: how many events it has"),
+    Column(
+        "count",
+        Unit.COUNT,
+        "Of a bin: how many spans begin in it; of a window: how many events it has; of an event: its window's number",
+    ),
     Column("track", Unit.NUMBER, "Of an event: its stream, or how deep it is on the stack; of a window its number"),
     Column("match", Unit.NUMBER, "Of a meeting: the same on all its ranks"),
     Column("clock_offset_ns", Unit.NS, "Of a rank: how far its clock is ahead; 0 where nothing tells"),

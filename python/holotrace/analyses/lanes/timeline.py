@@ -42,7 +42,7 @@ def pieces(rank: RankTrace) -> pl.DataFrame:
         steps.select(*_TIMES, row=pl.lit(STEP), lane=pl.lit(STEP), name=pl.col("step").cast(pl.String)),
         *_bins(rank, grid),
         numbered.join(counts, on="track", how="left").with_columns(row=pl.lit(WINDOW)),
-        shown.drop("window").with_columns(row=pl.lit(EVENT)),
+        shown.rename({"window": "count"}).with_columns(row=pl.lit(EVENT)),
     ]
     own = pl.concat([filled(part, OF_RANK) for part in parts]).with_columns(pl.col(_TIMES) + base)
     return pl.concat([own, filled(calls, OF_RANK)])

@@ -193,14 +193,9 @@ def _worth_most(windows: pl.DataFrame, events: pl.DataFrame, marks: list[Payload
         .filter(pl.col("count").fill_null(0).cum_sum() <= MOST_EVENTS)
         .with_row_index("window")
     )
-    placed = events.join_where(
-        ordered.select("window", of="rank", first="start_ns", last="end_ns"),
-        pl.col("rank") == pl.col("of"),
-        pl.col("start_ns") < pl.col("last"),
-        pl.col("end_ns") > pl.col("first"),
-    )
-    # An event that reaches into two windows is told in each.
-    return ordered, placed.unique(["window", "lane", "name", "start_ns", "end_ns", "track"], maintain_order=True)
+    # What reaches into two windows is an event of each, and as deep as what else that has.
+    own = ordered.select("rank", "window", count="track")
+    return ordered, events.join(own.with_columns(pl.col("count").cast(events.schema["count"])), on=["rank", "count"])
 
 
 def _numbered(events: pl.DataFrame, names: _Names) -> pl.DataFrame:

@@ -198,12 +198,13 @@ class Painter {
     });
   }
 
-  #window(view, row, { events }, x) {
+  /** Events within their window: what goes on beyond it may be as deep as others there. */
+  #window(view, row, { from, to, events }, x) {
     const known = new Map(row.lanes.map((each) => [each.lane, each]));
     const places = this.model.lanes.map((lane) => known.get(lane === "host" ? "calls" : lane));
     for (let i = 0; i < events.from.length; i++) {
-      const left = Math.max(view.gutter, x(events.from[i]));
-      const right = Math.min(this.width, x(events.to[i]));
+      const left = Math.max(view.gutter, x(Math.max(from, events.from[i])));
+      const right = Math.min(this.width, x(Math.min(to, events.to[i])));
       if (right < view.gutter || left > this.width) continue;
       const lane = events.lane[i];
       const isCall = this.model.lanes[lane] === "host";
