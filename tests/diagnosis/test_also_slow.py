@@ -101,6 +101,7 @@ def test_what_else_ranks_differ_by_shows_beside_a_slow_device() -> None:
     [
         pytest.param([1.4, 1.4, 1.9, 1.3], 1.0, True, id="more data for all layers"),
         pytest.param([1.0, 1.0, 1.0, 2.6], 1.0, False, id="more of one operator"),
+        pytest.param([1.6, 1.5, 1.5, 1.0], 1.0, False, id="more data, and as much for its experts"),
     ],
 )
 def test_more_data_is_more_work_in_each_part_of_a_step(products: list[float], updates: float, *, told: bool) -> None:

@@ -16,6 +16,8 @@ from holotrace.efficiency import categories
 KIND, _LOST_KINDS = ("name", "detail", "operator"), 3
 # A device is slow if kernels of so many of its kinds of work, by time, take longer by at least half of what all do.
 _FAMILIES_RATIO = 0.7
+# A rank has more data for all layers if so much of its work takes longer.
+_EVERYWHERE_RATIO = 0.85
 # More than half, beyond doubt.
 _MOSTLY_RATIO = 0.6
 # Equal work of healthy devices differs by less.
@@ -96,7 +98,7 @@ def is_slow(kinds: pl.DataFrame, ratio: float) -> bool:
 
 
 def is_everywhere(kinds: pl.DataFrame, ratio: float) -> bool:
-    """Whether nearly all that a rank computes takes longer by about this ``ratio``, as with more data for all layers.
+    """Whether nearly all that a rank computes takes longer by this ``ratio``, as with more data for all layers.
 
     Args:
         kinds: The rank's, those of unequal numbers pooled by name.
@@ -105,8 +107,8 @@ def is_everywhere(kinds: pl.DataFrame, ratio: float) -> bool:
     # Updates of parameters take all ranks as long.
     known = kinds.filter(pl.col("usual_ns") > 0, ~pl.col("operator").fill_null("").str.contains(sizes.UPDATES))
     longer = pl.col("time_ns") / pl.col("usual_ns") - 1
-    alike = known.filter(longer.is_between(0.5 * ratio, 1.5 * ratio))
-    return total(alike["usual_ns"]) > _FAMILIES_RATIO * total(known["usual_ns"])
+    # Experts compute what all ranks send them, and attention takes longer than in proportion.
+    return total(known.filter(longer > 0.5 * ratio)["usual_ns"]) > _EVERYWHERE_RATIO * total(known["usual_ns"])
 
 
 def is_slow_at_some(kinds: pl.DataFrame) -> bool:
