@@ -206,5 +206,6 @@ def test_what_costs_little_by_itself_and_much_later_is_told(
         def saved_ns(self, change: Change) -> int:
             return int(sum(ns for part in (change.removed, change.later) for of in part.values() for _, ns in of))
 
-    rows = less_ahead.worth_saying([(found, 10)], Replayed(), 1_000, lambda _: 0.01)  # type: ignore[arg-type]
+    meetings: Any = Replayed()
+    rows = less_ahead.worth_saying([(found, 10)], meetings, 1_000, lambda _: 0.01)
     assert [each.evidence.get(less_ahead.LESS_AHEAD) for each, _ in rows] == told

@@ -53,9 +53,10 @@ def own(rank: RankTrace) -> pl.DataFrame:
 def in_closure(rank: RankTrace, names: pl.Series, at_ns: pl.Series) -> pl.Series:
     """Which of these times, within ranges of these names, are in the closure of the optimizer that the range is of."""
     found = rank.cached(own)
-    is_range = names.str.starts_with(PREFIX).fill_null(value=False)
     if not found["has_closure"].any():
-        return is_range & ~is_range
+        none: pl.Series = pl.Series([False]).new_from_index(0, len(names)).alias(names.name)
+        return none
+    is_range = names.str.starts_with(PREFIX).fill_null(value=False)
     latest = found["start_ns"].search_sorted(at_ns, side="right").cast(pl.Int64) - 1
     ends = found["end_ns"][latest.clip(lower_bound=0)]
     inside: pl.Series = is_range & ~((latest >= 0) & (at_ns < ends))

@@ -55,6 +55,7 @@ from holotrace.diagnosis.classes import (
     UNRECORDED,
     UPLOAD,
     WRONG_TYPE,
+    is_file_of_program,
 )
 from holotrace.diagnosis.cores import DEVICE
 from holotrace.diagnosis.hidden import with_hidden
@@ -462,9 +463,10 @@ def _row(found: Found, words: Class, known_steps: tuple[int, ...], rank_count: i
 def _what(candidate: Candidate) -> str:
     if candidate.responsible is None:
         return "what nothing in the trace names"
-    is_input = candidate.cause == INPUT
-    inner = wording.within(candidate.responsible, candidate.detail) if is_input else _innermost(candidate)
-    says_all = inner in ("", candidate.responsible) or candidate.cause in _WHOLE
+    inner = _innermost(candidate)
+    # What a loader of a library is in says nothing.
+    is_whole = candidate.cause in _WHOLE or (candidate.cause == INPUT and not is_file_of_program(inner))
+    says_all = inner in ("", candidate.responsible) or is_whole
     said = wording.short(candidate.responsible)
     return said if says_all else f"{said} ({wording.short(inner)})"
 

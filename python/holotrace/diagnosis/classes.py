@@ -126,11 +126,10 @@ _OF_PACKAGES = re.compile(
     r"|webdataset|yaml|zarr|zmq)(/|\.py\()"
 )
 _OF_LIBRARIES = re.compile(r"^<|/python\d|site-packages|dist-packages")
-_GENERATED = re.compile(r"/torchinductor_|^<")
+# Generated, or part of the function that it is written in.
+_OF_NO_FILE = re.compile(r"/torchinductor_|^<|\): <((list|set|dict)comp|genexpr)>$")
 # How a Python function is named: its file, line and name.
 _FILE = re.compile(r"\.pyx?\(\d+\): ")
-# Part of the function that it is written in.
-_COMPREHENSION = re.compile(r"\): <((list|set|dict)comp|genexpr)>$")
 STEP_RANGE = re.compile(r"^ProfilerStep#")
 # How the profiler of JAX names a Python function: its file, line and name, which that of PyTorch has in other places.
 _OF_TIMERS = re.compile(r"^[a-z\d]+(-[a-z\d]+)+$")
@@ -217,14 +216,14 @@ def is_of_program(name: str, category: str) -> bool:
     if category != "python_function":
         return category == "user_annotation"
     is_of_others = _OF_PACKAGES.search(name) or _OF_LIBRARIES.search(name) or _is_foundation(name)
-    return not (is_of_others or _COMPREHENSION.search(name))
+    return not is_of_others
 
 
 @lru_cache(maxsize=20_000)
 def is_of_package(name: str, category: str) -> bool:
     """Whether it is a function of a package that programs use, other than what everything is built on."""
     is_other = category == "python_function" and not is_of_program(name, category)
-    return is_other and _FILE.search(name) is not None and not (_is_foundation(name) or _COMPREHENSION.search(name))
+    return is_other and _FILE.search(name) is not None and not _is_foundation(name)
 
 
 def is_file_of_program(name: str) -> bool:
@@ -238,10 +237,10 @@ def is_module(name: str) -> bool:
 
 
 def _is_foundation(name: str) -> bool:
-    """Whether a name begins with a package of Python itself, or of what everything is built on, or has no file that
-    anybody wrote.
+    """Whether a name begins with a package of Python itself, or of what everything is built on, or is no function that
+    anybody named in a file.
     """
-    if _GENERATED.search(name):
+    if _OF_NO_FILE.search(name):
         return True
     within = re.split(r"(?:site|dist)-packages/|/lib/python\d[.\d]*/", name)[-1]
     return within.partition("/")[0].partition(".py(")[0] in _FOUNDATIONS

@@ -71,13 +71,6 @@ def called_in(code: str | None) -> str:
     return f", called in {short(code)}" if code else ""
 
 
-def within(name: str | None, around: str | None) -> str:
-    """The innermost function of the program's own below what is responsible, of what was open; empty if none was."""
-    below = (around or "").split(" < ")
-    below = below[: below.index(name)] if name in below else below
-    return next((short(each) for each in below if classes.is_file_of_program(each)), "")
-
-
 def whose(ranks: tuple[int, ...], count: int) -> str:
     """The ranks in words."""
     if not ranks:
