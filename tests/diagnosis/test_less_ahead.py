@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import holotrace
+from holotrace.capture import UNPROFILED_STEP_NS
 from holotrace.core.schema import filled
 from holotrace.diagnosis import account, less_ahead
 from holotrace.diagnosis.candidates import Candidate, Job
@@ -182,7 +183,8 @@ def test_what_is_done_in_gaps_now_and_then_makes_hosts_less_far_ahead_of_what_th
     host = [event("python_function", loading, at, took) for at, took in ((500, 4_000), (15_000, 300))]
     # One after the other, without which the device would have had enough to do.
     calls = [event("cpu_op", "aten::mm", at, 8) for at in range(4_510, 13_990, 10)]
-    write_trace(tmp_path / "rank-0.json", events=[*work, *host, *calls])
+    measured: dict[str, Any] = {UNPROFILED_STEP_NS: 18_000_000}
+    write_trace(tmp_path / "rank-0.json", events=[*work, *host, *calls], **measured)
     told = holotrace.open(tmp_path).causes().filter(cause="input")
     assert 3_000_000 < told["cost_ns"].item() <= 4_315_000
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 import polars as pl
 
-from holotrace.capture import UNPROFILED_STEP_NS
 from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit, empty, filled
 from holotrace.core.source import believable
@@ -30,6 +29,7 @@ from holotrace.diagnosis import (
     own_time,
     pace,
     pairs,
+    recording,
     recovered,
     rounds,
     small_kernels,
@@ -111,8 +111,6 @@ _MOST_CALLS = 24
 _MOST_FUNCTIONS = 64
 # When something was.
 _TIMES = ("at_ns", "start_ns", "end_ns")
-# No step takes a day.
-_LONGEST_NS = 86_400_000_000_000
 
 
 def account(rank: RankTrace) -> pl.DataFrame:
@@ -168,9 +166,8 @@ def _in_order(parts: Sequence[pl.DataFrame], base: int) -> pl.DataFrame:
 
 
 def _unprofiled(rank: RankTrace) -> pl.DataFrame:
-    told = rank.metadata.get(UNPROFILED_STEP_NS)
-    is_time = isinstance(told, int) and 0 < told < _LONGEST_NS
-    times = pl.Series([told] if is_time else [], dtype=pl.Int64)
+    measured_ns = recording.measured_step_ns(rank)
+    times = pl.Series([] if measured_ns is None else [measured_ns], dtype=pl.Int64)
     return pl.DataFrame({"time_ns": times}).with_columns(row=pl.lit(UNPROFILED), count=1)
 
 

@@ -15,7 +15,7 @@ from holotrace.derive.kernel_kinds import COMMUNICATION
 from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
 from holotrace.derive.vendors import ALLOCATING, BLOCKING
-from holotrace.diagnosis import idle_windows, lead, open_calls, other_thread, own_time, rounds
+from holotrace.diagnosis import idle_windows, lead, open_calls, other_thread, own_time, recording, rounds
 from holotrace.diagnosis.calls import among, host_calls, main_thread, matching, telling_nothing
 from holotrace.diagnosis.classes import (
     ALLOCATOR,
@@ -35,7 +35,7 @@ from holotrace.diagnosis.classes import (
 )
 
 WORK_EVENTS = idle_windows.WORK_EVENTS
-READS = (*idle_windows.READS, *optimizer_ranges.READS)
+READS = (*idle_windows.READS, *optimizer_ranges.READS, *recording.READS)
 # Shorter gaps are what a device needs from one kernel to the next.
 MIN_GAP_NS = 4_000
 # What a host does in a gap for so long tells that it did not launch; and of one rank so many of these are kept.
@@ -125,7 +125,9 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     told = named_shares
     # A host that computes is never ahead of its device, so that no wait and no stall takes a lead from it.
     if not rank.computes_on_host:
-        beside = lead.laid_to_stalls(named_shares, every.found, others, asked, launches)
+        recorded = rank.cached(recording.dense)
+        told = lead.laid_to_recording(named_shares, every.found, asked, recorded, recording.PART)
+        beside = lead.laid_to_stalls(told, every.found, others, asked, launches)
         told = lead.laid_to_waits(beside, every.found, asked, launches)
     is_wait = pl.col("cause") == SYNCHRONIZATION
     waits = told.select(pl.when(is_wait).then("event_id")).to_series()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from holotrace.derive import intervals
-from holotrace.diagnosis.classes import LAUNCH, SYNCHRONIZATION, UPLOAD
+from holotrace.diagnosis.classes import LAUNCH, RECORDING, SYNCHRONIZATION, UPLOAD
 
 # No host is further ahead than its device's queue is long: launches block from then on.
 QUEUE_LENGTH = 1_024  # as of CUDA
@@ -13,6 +13,60 @@ QUEUE_LENGTH = 1_024  # as of CUDA
 _SHORT_NS = 20_000
 # What a host does for what comes next, and could do while its device works.
 _AHEAD = (LAUNCH, UPLOAD)
+_NO_EVENT = pl.lit(None, pl.UInt32)
+
+
+def laid_to_recording(
+    shares: pl.DataFrame, gaps: pl.DataFrame, waits: pl.DataFrame, dense: pl.DataFrame, part: float
+) -> pl.DataFrame:
+    """Lays launching too late to the recording, as far as hosts would be ahead without what that takes of their time.
+
+    Where they wait for their devices they lose what they would be ahead: what is late only because of that is laid to
+    the wait before it.
+
+    Returns the shares; those that are laid to something are split off, with that as their ``cause``.
+
+    Args:
+        shares: As of ``laid_to_waits``.
+        gaps: As of ``laid_to_waits``.
+        waits: As of ``laid_to_waits``.
+        dense: Times in which recording takes that ``part`` of the host's time: ``start_ns`` and ``end_ns``, merged.
+        part: Of these.
+    """
+    late = _late(shares, gaps).sort("at_ns")
+    if dense.is_empty() or late.is_empty():
+        return shares
+    ends = waits.select("responsible", "event_id", stopped_ns="returned_ns", at_ns="returned_ns").sort("at_ns")
+    placed = late.join_asof(ends, on="at_ns", strategy="backward", check_sortedness=False)
+    begun_ns = gaps["start_ns"].min()
+    before = pl.col("at_ns").shift(1).fill_null(begun_ns)
+    # Since the gap before, and since that or the wait before.
+    placed = placed.with_columns(before_ns=before, since_ns=pl.max_horizontal(before, "stopped_ns"))
+    at, before_it, since = (
+        intervals.covered_before_ns(dense, placed[name]) * part for name in ("at_ns", "before_ns", "since_ns")
+    )
+    known = placed.with_columns((at - before_it).alias("won_ns"), (at - since).alias("won_since_ns"))
+    own_ns = pl.col("late_ns") - pl.col("told_ns")
+    ratios = known.with_columns(
+        # As in what is lost by waiting: the lead never falls below nothing.
+        anyway_ns=_beyond(pl.col("late_ns") - pl.col("won_ns"), pl.lit(0)),
+        waiting_ns=_beyond(pl.col("late_ns") - pl.col("won_since_ns"), pl.col("stopped_ns")),
+    ).filter(own_ns > 0)
+    left = (pl.col("waiting_ns") / own_ns).clip(0, 1)
+    told = ratios.select(
+        "window", cause=pl.lit(RECORDING), responsible=pl.lit(None, pl.String), event_id=_NO_EVENT, ratio=1 - left
+    )
+    only_waiting = 1 - (pl.col("anyway_ns") / pl.min_horizontal("waiting_ns", own_ns)).clip(0, 1)
+    waited = ratios.filter(pl.col("stopped_ns").is_not_null(), pl.col("waiting_ns") > 0).select(
+        "window", "responsible", "event_id", cause=pl.lit(SYNCHRONIZATION), ratio=only_waiting
+    )
+    return _split(_split(shares, told), waited)
+
+
+def _beyond(behind_ns: pl.Expr, group: pl.Expr) -> pl.Expr:
+    """How much further each makes a host fall behind its device than it has been, since the last wait of the group."""
+    furthest = behind_ns.cum_sum().over(group).cum_max().over(group).clip(lower_bound=0)
+    return furthest - furthest.shift(1, fill_value=0).over(group)
 
 
 def laid_to_stalls(
