@@ -15,7 +15,7 @@ from holotrace.derive.kernel_kinds import COMMUNICATION
 from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
 from holotrace.derive.vendors import ALLOCATING, BLOCKING
-from holotrace.diagnosis import idle_windows, lead, open_calls, other_thread, own_time, rounds
+from holotrace.diagnosis import called, idle_windows, lead, open_calls, other_thread, own_time, rounds
 from holotrace.diagnosis.calls import among, host_calls, main_thread, matching, telling_nothing
 from holotrace.diagnosis.classes import (
     ALLOCATOR,
@@ -129,7 +129,7 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
         told = lead.laid_to_waits(beside, every.found, asked, launches)
     is_wait = pl.col("cause") == SYNCHRONIZATION
     waits = told.select(pl.when(is_wait).then("event_id")).to_series()
-    asked_by = open_calls.asked_by(rank.cached(host_calls), waits)
+    asked_by = called.waiting(rank.cached(host_calls), waits)
     return done(
         told.lazy()
         .with_columns(where=pl.when(is_wait).then(asked_by).otherwise("where"))
