@@ -78,3 +78,20 @@ def test_waits_within_a_framework_are_told_with_its_function(tmp_path: Path, cod
 
 def test_a_module_that_only_the_program_has_around_it_is_told(tmp_path: Path) -> None:
     assert f"aten::item ({MODULE})" in whose(tmp_path, [(2_000.0, 600.0, (MODULE,))], MAIN)
+
+
+def test_no_host_waits_for_what_its_device_copies_within_itself(tmp_path: Path) -> None:
+    """Launching late was laid to `aten::clone`, though nothing waits for that."""
+    events: list[dict[str, Any]] = []
+    for place in range(200):
+        ts, copy = place * 120, {"correlation": 2 * place + 2}
+        events += [
+            event("cuda_runtime", "cudaLaunchKernel", ts, 5, correlation=2 * place + 1),
+            event("kernel", "gemm", ts + 8, 30, correlation=2 * place + 1, stream=7, device=0),
+            event("cpu_op", "aten::clone", ts + 60, 45),
+            event("cuda_runtime", "cudaMemcpyAsync", ts + 70, 30, **copy),
+            event("gpu_memcpy", "Memcpy DtoD (Device -> Device)", ts + 95, 5, **copy, stream=7, device=0)
+            | {"pid": 0, "tid": 7},
+        ]
+    write_trace(tmp_path / "rank-0.json", events=events)
+    assert "synchronization" not in holotrace.open(tmp_path).causes()["cause"]
