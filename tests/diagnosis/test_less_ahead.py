@@ -211,3 +211,24 @@ def test_what_costs_little_by_itself_and_much_later_is_told(
     meetings: Any = Replayed()
     rows = less_ahead.worth_saying([(found, 10)], meetings, 1_000, lambda _: 0.01)
     assert [each.evidence.get(less_ahead.LESS_AHEAD) for each, _ in rows] == told
+
+
+@pytest.mark.parametrize(
+    ("ranks", "steps", "later_ns", "left"),
+    [
+        pytest.param((0,), (2, 4, 6), 90.0, ["logging"], id="the same time"),
+        pytest.param((0,), (2, 4, 6), 60.0, ["launch-bound", "logging"], id="a part of it"),
+        pytest.param((1,), (2, 4, 6), 90.0, ["launch-bound", "logging"], id="another rank"),
+        pytest.param((0,), (1, 3, 5), 90.0, ["launch-bound", "logging"], id="other steps"),
+    ],
+)
+def test_what_is_launched_too_late_for_want_of_a_lead_is_told_once(
+    ranks: tuple[int, ...], steps: tuple[int, ...], later_ns: float, left: list[str]
+) -> None:
+    """One rank logged in every second step, and "was launch-bound" by the same milliseconds in these."""
+    launches = Candidate("launch-bound", Change({0: [(9, 100.0)]}), (0,), (2, 4, 6))
+    logging = Candidate(
+        "logging", Change(later={0: [(9, later_ns)]}), ranks, steps, evidence={less_ahead.LESS_AHEAD: True}
+    )
+    told = less_ahead.without_their_launches([(launches, 17), (logging, 16)])
+    assert [each.cause for each, _ in told] == left

@@ -275,7 +275,9 @@ def _summed(parts: pl.LazyFrame, edges: pl.Series, row: str) -> pl.DataFrame:
     return done(
         parts.with_columns(segment=pl.lit(edges).search_sorted(pl.col("end_ns"), side="left"))
         .sort("time_ns", "start_ns", "name", "event_id", descending=[True, False, False, False])
-        .group_by("segment", "step", "cause", "name", maintain_order=True)
+        # Code that waits often and briefly, and some that does once and long, are different code.
+        .with_columns(asked_by=pl.when(pl.col("cause") == SYNCHRONIZATION).then("detail"))
+        .group_by("segment", "step", "cause", "name", "asked_by", maintain_order=True)
         .agg(
             pl.col("start_ns", "detail", "event_id").first(),
             at_ns=pl.col("end_ns").max(),
@@ -284,6 +286,7 @@ def _summed(parts: pl.LazyFrame, edges: pl.Series, row: str) -> pl.DataFrame:
             **({"until_ns": pl.col("launched_ns").min()} if is_launched else {}),
             **({"operator": pl.col("called_in").first()} if is_called else {}),
         )
+        .drop("asked_by")
         .with_columns(row=pl.lit(row))
         .rename({"until_ns": "end_ns"}, strict=False)
     )
