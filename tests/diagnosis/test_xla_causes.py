@@ -115,6 +115,22 @@ def test_results_that_are_read_while_devices_work_cost_nothing() -> None:
     assert (found.severity, found.cost_ns) == ("info", None)
 
 
+def test_a_read_gains_no_lead_over_a_checkpoint_that_reads_results_itself() -> None:
+    """What a checkpoint reads was no wait, so that without other reads it would have gone on beside the devices."""
+    job = draw(f"""
+        step |{"1" * 1200}{"2" * 4900}{"3" * 1300}|
+        tpu  |{"A" * 1000}{"." * 200}{"B" * 1000}{"C" * 1000}{"." * 2900}{"D" * 1000}{"." * 300}|
+        call |a{"R" * 1009}{"P" * 190}b{"P" * 199}c{"P" * 99}{"S" * 1710}{"." * 2790}{"P" * 100}d{"." * 1299}|
+        mark |{"." * 1500}{"F" * 4500}{"." * 1400}|
+        R = np.asarray(jax.Array)
+        P = PjitFunction(f)
+        S = TransferFromDevice
+        F = save_checkpoint
+    """)
+    # The read alone costs 0.2 ms.
+    assert job.causes().select("cause", "cost_ns").rows() == [("checkpoint", 2_900_000)]
+
+
 def held_by(name: str) -> Job:
     """A job whose host is in ``name`` for 2.8 of 4 ms of a step, while the device waits."""
     return draw(f"""

@@ -140,13 +140,14 @@ def cut(spans: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
     return ended.with_columns(pl.coalesce(pl.col("start_ns").shift(-1).over("window"), "end_ns").alias("end_ns"))
 
 
-def between(launches: pl.Series, waits: pl.DataFrame) -> pl.DataFrame:
+def between(launches: pl.Series, *waited: pl.DataFrame) -> pl.DataFrame:
     """The time in which a host was on its way from one launch, or wait, to the next: window, start_ns, end_ns.
 
     Args:
         launches: When it launched programs, and when its recording began.
-        waits: ``began_ns`` and ``returned_ns``.
+        waited: ``began_ns`` and ``returned_ns`` of several kinds of waits.
     """
+    waits = pl.concat([each.select("began_ns", "returned_ns") for each in waited])
     stops = pl.concat([launches, waits["began_ns"], waits["returned_ns"]]).unique().sort()
     spans = pl.DataFrame({"start_ns": stops[:-1], "end_ns": stops[1:]})
     waiting = intervals.union(waits.select(start_ns="began_ns", end_ns="returned_ns"))

@@ -26,7 +26,7 @@ from holotrace.derive.host_activities import (
 )
 from holotrace.derive.names import decided
 from holotrace.derive.steps import launched_in
-from holotrace.diagnosis import classes, lead, open_calls, rounds, xla_chains, xla_gaps
+from holotrace.diagnosis import classes, lead, open_calls, rounds, xla_chains, xla_gaps, xla_saving
 from holotrace.diagnosis.calls import around_all
 from holotrace.diagnosis.host_parts import QUEUED, UNATTRIBUTED
 
@@ -38,8 +38,6 @@ _MIN_BETWEEN_NS = 4_000
 _MOST_BETWEEN, _CALLER = 4, pl.format("code that calls {}", "name")
 # What the program's own code does by its name, whatever is called below it.
 _BY_NAME = (classes.CHECKPOINT, classes.EVALUATION, classes.LOGGING, classes.COLLECTION)
-# ... all of whose reading back is part of it.
-_READING = (classes.CHECKPOINT, classes.EVALUATION)
 # How the profiler of JAX begins the name of a Python function.
 _FRAME = "$"
 # The class of the diagnosis that each part of a gap belongs to.
@@ -93,7 +91,7 @@ def by_class(rank: RankTrace) -> pl.DataFrame:
 def host(rank: RankTrace) -> Host:
     """What the host did, by classes of causes, and the gaps of the devices."""
     class_of = rank.cached(_class_of)
-    activities = _without_saving(host_time.activities(rank, INPUT_RANGES), class_of)
+    activities, saving = xla_saving.apart(host_time.activities(rank, INPUT_RANGES), class_of)
     found = xla_gaps.with_parts(_idle(rank), activities, host_time.everywhere(activities), rank)
     gaps = _interpreted(found, activities, rank).with_row_index("window")
     gaps = gaps.join(_begun_by_devices(rank), on="step", how="left", maintain_order="left")
@@ -106,6 +104,7 @@ def host(rank: RankTrace) -> Host:
         responsible=pl.col("name").cast(pl.String),
         event_id=pl.lit(None, pl.UInt32),
     )
+    saved = xla_saving.waits(saving, host_time.stepping_threads(rank))
     launches, spent = _launches(rank, gaps), known.clear()
     # Where devices are threads of the host, what it does beside them is no matter of launching in time.
     if not xla_gaps.is_on_host(rank) and not launches.is_empty():
@@ -114,7 +113,7 @@ def host(rank: RankTrace) -> Host:
         ways = xla_chains.begun(gaps, stops, _lasting(own))
         late = gaps.filter(pl.col("window").is_in(ways["window"].implode())).select("window", "start_ns", "end_ns")
         stops = pl.concat([own["start_ns"].sort().head(1), launches["launched_ns"]])
-        inside, before, spent = _did(rank, own, late, ways, xla_chains.between(stops, waits))
+        inside, before, spent = _did(rank, own, late, ways, xla_chains.between(stops, waits, saved))
         known = xla_chains.laid_to_longest(xla_chains.by_function(known, inside), before)
     # What is on its way when the program has been launched is late whatever the host waits for.
     in_time = gaps.filter(pl.col("launch_ns") <= pl.col("start_ns"))["window"].implode()
@@ -123,7 +122,7 @@ def host(rank: RankTrace) -> Host:
     early = waits.filter("is_early")
     laid = pl.concat([lead.laid_to_waits(known.filter(~is_sent), gaps, early), known.filter(is_sent)])
     launched = laid.join(gaps.select("window", launched_ns="launch_ns"), on="window", how="left", maintain_order="left")
-    waited = _with_ready(rank, pl.concat([waits, _held_back(activities)], how="diagonal"), gaps)
+    waited = _with_ready(rank, pl.concat([waits, saved, _held_back(activities)], how="diagonal"), gaps)
     return Host(_in_order(launched), launches, waited, _in_order(spent))
 
 
@@ -426,14 +425,6 @@ def _by_class(telling: pl.DataFrame, class_of: _ClassOf) -> dict[str, pl.DataFra
     return {str(cause): own for (cause,), own in marked.partition_by("cause", as_dict=True).items()}
 
 
-def _without_saving(activities: pl.DataFrame, class_of: _ClassOf) -> pl.DataFrame:
-    """The activities without the reading back within code of the program that saves, or evaluates."""
-    is_program = activities["activity"] == PROGRAM
-    saving = activities.filter(decided(activities["name"], class_of).is_in(_READING) & is_program)
-    is_inside = intervals.uncovered_ns(activities, intervals.union(saving)) == 0
-    return activities.filter(~(is_inside & (activities["activity"] == READ_BACK)))
-
-
 def _class_of(rank: RankTrace) -> _ClassOf:
     """What tells the class of code of the rank's program that has one by its name."""
     around = rank.cached(around_all)
@@ -466,7 +457,7 @@ def rows(rank: RankTrace, late: str) -> pl.DataFrame:
             start_ns="began_ns",
             end_ns="ready_ns",
             name="responsible",
-            cause=pl.when("is_early").then(pl.lit(classes.SYNCHRONIZATION)),
+            cause=pl.coalesce("saving", pl.when("is_early").then(pl.lit(classes.SYNCHRONIZATION))),
         ),
         SPENT: found.spent.select("cause", "start_ns", at_ns="end_ns", time_ns="share_ns", name="responsible").hstack(
             [launched_in(ended, rank.cached(rounds.steps)).alias("step")]
