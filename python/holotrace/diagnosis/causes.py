@@ -176,7 +176,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     # Whether anything is told of it does not depend on what others have a part in.
     alone = [(candidate, meetings.saved_ns(replace(candidate.change, later={}))) for candidate in every]
     costs = [(candidate, _at_most(cost, candidate, room_ns)) for candidate, cost in alone]
-    costs = one_cause.at_once(xla_spent.without_waits(costs, job, meetings), meetings, FLOOR_RATIO * job_ns)
+    costs = one_cause.at_once(xla_spent.beside_gaps(costs, job, meetings), meetings, FLOOR_RATIO * job_ns)
     # A wait costs what the device stands still for and what it exposes, which may each be little.
     waits = [pair for pair in costs if pair[0].cause == SYNCHRONIZATION]
     costs = [*one_cause.once(waits, meetings), *(pair for pair in costs if pair[0].cause != SYNCHRONIZATION)]

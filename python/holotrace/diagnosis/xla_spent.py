@@ -35,12 +35,15 @@ def without(kept: list[tuple[Candidate, int]], job: Job, meetings: Meetings) -> 
     return [(_named(candidate, job), max(cost, meetings.saved_ns(candidate.change))) for candidate, cost in whole]
 
 
-def without_waits(costs: list[tuple[Candidate, int]], job: Job, meetings: Meetings) -> list[tuple[Candidate, int]]:
-    """The causes, waits each with what the job gains if its hosts go on at once: that is mostly what they expose."""
+def beside_gaps(costs: list[tuple[Candidate, int]], job: Job, meetings: Meetings) -> list[tuple[Candidate, int]]:
+    """The causes, waits and what hosts are held up by each with what the job gains if its hosts go on at once.
+
+    Of waits that is mostly what they expose, and of several things that a host does one hides the others in its gaps.
+    """
     if job.of(WAITED).is_empty():
         return costs
     return [
-        (c, max(cost, meetings.saved_ns(_without(c, job).change)) if c.cause == SYNCHRONIZATION else cost)
+        (c, max(cost, meetings.saved_ns(_without(c, job).change)) if c.cause in (SYNCHRONIZATION, *STALLING) else cost)
         for c, cost in costs
     ]
 
