@@ -151,6 +151,19 @@ def test_a_function_of_the_program_that_holds_the_host_is_named(name: str, cause
     assert 2_800_000 <= found["cost_ns"] <= 3_000_000
 
 
+def test_a_checkpoint_is_named_by_the_code_that_saves_it_and_not_by_what_that_calls_in_a_library() -> None:
+    """Profilers of JAX tell no folders: it was ``save`` of a file of NumPy's that nobody knows."""
+    job = draw(f"""
+        step |{"1" * 4000}{"2" * 1000}|
+        tpu  |{"A" * 1000}{"." * 3000}{"B" * 1000}|
+        call |{"." * 1000}{"F" * 2800}{"b" * 200}{"." * 1000}|
+        deep |{"." * 1010}{"G" * 2700}{"." * 1290}|
+        F = $train.py:7 save_checkpoint
+        G = $_npyio_impl.py:504 save
+    """)
+    assert job.causes().select("cause", "responsible").rows() == [("checkpoint", "$train.py:7 save_checkpoint")]
+
+
 def test_reads_of_a_jax_program_on_a_gpu_cost_the_host_its_lead_and_their_line_is_named() -> None:
     """Recorded on an H100: with `float(loss)` after each step it took 9.163 ms and without 7.715 ms."""
     (found,) = holotrace.open(GPU / "read.xplane.pb.gz").causes().to_dicts()

@@ -392,13 +392,14 @@ def _by_name(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """What code of the program takes whose name tells what it does, and the parts without that."""
     of_classes = _by_class(telling, class_of)
-    first = parts.hstack(host_time.told(parts, telling))
+    # The program's own code calls that of libraries.
+    outermost = [host_time.outermost(each).select(telling.columns) for each in of_classes.values()]
+    first = parts.hstack(host_time.told(parts, pl.concat([telling.clear(), *outermost])))
     first = first.with_columns(cause=decided(first["name"], class_of))
     # What it waits for in other calls is no time of its own.
     waiting = others.filter(pl.col("activity") != PROGRAM).select("start_ns", "end_ns")
     found, rest = [first.clear()], parts
     for cause, of_cause in of_classes.items():
-        # The innermost says most, and what is around it belongs to the same.
         known = first.with_columns(share_ns=rest["share_ns"]).with_row_index("part").filter(cause=cause)
         found, rest = _taken(found, rest, known, intervals.subtract(of_cause, waiting))
     for cause, of_cause in of_classes.items() if len(of_classes) > 1 else ():
