@@ -26,8 +26,13 @@ WAITING = (WAIT, READ_BACK, BACK_PRESSURE)
 # Ranges that a program names so are its input pipeline.
 INPUT_RANGES = r"(?i)data|batch|input|load|fetch"
 
+# Functions in Python that a running program calls, by the operation that does and by what JAX wraps them in: the thread
+# that started the program is in them, and launches nothing else.
+CALLED_BACK = r"^(pure_callback|io_callback|debug_callback|debug_print)[.\d]*$|^\$\S+ _wrapped_callback$"
+
 _NOTHING = ""
 _RULES = (
+    (PROGRAM, CALLED_BACK),
     # A device takes only so many programs ahead: whoever starts one more waits until it has finished one.
     (BACK_PRESSURE, r"^Acquire semaphore|ComputeSemaphoreAcquire"),
     (
@@ -61,12 +66,24 @@ _OF_FUNCTIONS = (
     (INPUT, r"(?i:dataloader)|\bgrain\b"),
     (PROGRAM, r""),
 )
+# What programs of JAX call to wait for results that they do not read.
+_AWAITING = re.compile(r"block_until_ready$")
 _FUNCTION = "$"
 _COMPILED, _COMPILED_OF_FUNCTIONS = (
     tuple((activity, re.compile(pattern)) for activity, pattern in rules) for rules in (_RULES, _OF_FUNCTIONS)
 )
 # A program's own ranges are its code, whatever words their names hold, unless they move data or wait for it.
 _OF_RANGES = (READ_BACK, UPLOAD, INPUT)
+
+
+def asks_for_results(activities: pl.DataFrame) -> pl.Series:
+    """Whether in each of the activities the program reads results back, or waits for these as such."""
+    is_waiting = decided(activities["name"], _awaits).is_not_null() & (activities["activity"] == WAIT)
+    return is_waiting | (activities["activity"] == READ_BACK)
+
+
+def _awaits(name: str) -> str | None:
+    return name if _AWAITING.search(name, 0, LOOKED_AT) else None
 
 
 def of_calls(name: pl.Series) -> pl.Series:

@@ -9,7 +9,7 @@ import polars as pl
 
 from holotrace.core.tables import STEPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import callers, device_time, host_time, intervals, skew
+from holotrace.derive import callers, device_time, host_activities, host_time, intervals, skew
 from holotrace.derive.collectives import BARRIER
 from holotrace.derive.device_time import DEVICE, ON_HOST
 from holotrace.derive.host_activities import (
@@ -95,10 +95,10 @@ def host(rank: RankTrace) -> Host:
     found = xla_gaps.with_parts(_idle(rank), activities, host_time.everywhere(activities), rank)
     gaps = _interpreted(found, activities, rank).with_row_index("window")
     gaps = gaps.join(_begun_by_devices(rank), on="step", how="left", maintain_order="left")
-    named = _with_callers(rank, xla_gaps.named(rank, activities))
+    named, asked = _with_callers(rank, xla_gaps.named(rank, activities))
     known = _explained(gaps, named, class_of, rank.cached(_seldom))
-    reads = named.filter(pl.col("tid").is_in(host_time.stepping_threads(rank).implode()), activity=READ_BACK)
-    waits = host_time.outermost(reads).select(
+    reads = asked.filter(pl.col("tid").is_in(host_time.stepping_threads(rank).implode()))
+    waits = host_time.outermost(reads.with_columns(activity=pl.lit(READ_BACK))).select(
         began_ns="start_ns",
         returned_ns="end_ns",
         responsible=pl.col("name").cast(pl.String),
@@ -110,14 +110,16 @@ def host(rank: RankTrace) -> Host:
     if not xla_gaps.is_on_host(rank) and not launches.is_empty():
         own = _own(rank, named)
         stops = pl.concat([_lasting_launches(rank), waits["returned_ns"]])
-        ways = xla_chains.begun(gaps, stops, _lasting(own))
+        ways = xla_chains.begun(gaps, stops, _lasting(own), waits)
         late = gaps.filter(pl.col("window").is_in(ways["window"].implode())).select("window", "start_ns", "end_ns")
         stops = pl.concat([own["start_ns"].sort().head(1), launches["launched_ns"]])
         inside, before, spent = _did(rank, own, late, ways, xla_chains.between(stops, waits, saved))
         known = xla_chains.laid_to_longest(xla_chains.by_function(known, inside), before)
     # What is on its way when the program has been launched is late whatever the host waits for.
     in_time = gaps.filter(pl.col("launch_ns") <= pl.col("start_ns"))["window"].implode()
-    is_sent = (pl.col("cause") == classes.UPLOAD) & pl.col("window").is_in(in_time)
+    # So is what takes long to send, as input that takes long to load.
+    is_late = pl.col("window").is_in(in_time) | (pl.col("share_ns") >= open_calls.LONG_NS)
+    is_sent = (pl.col("cause") == classes.UPLOAD) & is_late
     waits = waits.hstack([_early(rank, waits)])
     early = waits.filter("is_early")
     laid = pl.concat([lead.laid_to_waits(known.filter(~is_sent), gaps, early), known.filter(is_sent)])
@@ -146,10 +148,14 @@ def _with_ready(rank: RankTrace, waits: pl.DataFrame, gaps: pl.DataFrame) -> pl.
         .join_asof(stood, left_on="returned_ns", right_on="stood_ns", check_sortedness=False)
     )
     in_gap = pl.when(pl.col("until_ns") >= pl.col("returned_ns")).then("stood_ns")
+    # Devices ran dry while it waited: for the last that they did, be it in the middle of a program.
+    is_last = (pl.col("stood_ns") > pl.col("began_ns")).fill_null(value=False)
     # What had been there for long is of an earlier program than the last.
     waited = pl.col("began_ns") < pl.col("ready_ns")
     read_ns = pl.when(waited).then("ready_ns").otherwise(pl.coalesce(_read(rank, known), "ready_ns"))
-    return known.with_columns(pl.coalesce(read_ns, in_gap, "returned_ns").alias("ready_ns"))
+    return known.with_columns(
+        pl.coalesce(pl.when(is_last).then(in_gap), read_ns, in_gap, "returned_ns").alias("ready_ns")
+    )
 
 
 def _read(rank: RankTrace, waits: pl.DataFrame) -> pl.Series:
@@ -437,12 +443,13 @@ def _class_of(rank: RankTrace) -> _ClassOf:
     return class_of
 
 
-def _with_callers(rank: RankTrace, activities: pl.DataFrame) -> pl.DataFrame:
-    """The activities, reading back by the range and line that asked for it."""
-    reads = activities.filter(activity=READ_BACK)
-    who = callers.around(rank, reads.select("tid", at_ns="start_ns"))
-    named = reads.with_columns(name=pl.coalesce(who.cast(pl.Categorical), "name"))
-    return pl.concat([activities.filter(pl.col("activity") != READ_BACK), named])
+def _with_callers(rank: RankTrace, activities: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The activities, and those of them in which the program asked for results, by the range and line that did."""
+    is_asked = host_activities.asks_for_results(activities)
+    asked = activities.filter(is_asked)
+    who = callers.around(rank, asked.select("tid", at_ns="start_ns"))
+    named = asked.with_columns(name=pl.coalesce(who.cast(pl.Categorical), "name"))
+    return pl.concat([activities.filter(~is_asked), named]), named
 
 
 def rows(rank: RankTrace, late: str) -> pl.DataFrame:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import polars as pl
 
-from holotrace.derive import host_time, intervals
+from holotrace.derive import host_activities, host_time, intervals
 from holotrace.derive.host_activities import PROGRAM, READ_BACK
 from holotrace.derive.names import decided
 from holotrace.diagnosis.classes import CHECKPOINT, EVALUATION
@@ -24,7 +24,7 @@ def apart(activities: pl.DataFrame, class_of: Callable[[str], str | None]) -> tu
     is_program = activities["activity"] == PROGRAM
     saving = activities.filter(decided(activities["name"], class_of).is_in(READING) & is_program)
     is_inside = intervals.uncovered_ns(activities, intervals.union(saving)) == 0
-    is_read = is_inside & (activities["activity"] == READ_BACK)
+    is_read = is_inside & host_activities.asks_for_results(activities)
     code = saving.select(
         "start_ns", responsible=pl.col("name").cast(pl.String), saving=decided(saving["name"], class_of)
     )
@@ -34,6 +34,6 @@ def apart(activities: pl.DataFrame, class_of: Callable[[str], str | None]) -> tu
 
 def waits(reads: pl.DataFrame, threads: pl.Series) -> pl.DataFrame:
     """When these threads waited so for devices: ``began_ns``, ``returned_ns``, ``responsible`` and ``saving``."""
-    return host_time.outermost(reads.filter(pl.col("tid").is_in(threads.implode()))).select(
-        "responsible", "saving", began_ns="start_ns", returned_ns="end_ns"
-    )
+    return host_time.outermost(
+        reads.filter(pl.col("tid").is_in(threads.implode())).with_columns(activity=pl.lit(READ_BACK))
+    ).select("responsible", "saving", began_ns="start_ns", returned_ns="end_ns")
