@@ -23,15 +23,15 @@ ENTRY = (
     Instruction("loop_add_fusion.1", "fusion", F32, ("custom-call.2",), ("body",), scope="jit(f)/second/add"),
     Instruction("custom-call.3", "custom-call", F32, ("loop_add_fusion.1",), scope="jit(f)/second/dot"),
 )
+BODY = Computation("body", (Instruction("x", "parameter", F32), Instruction("y", "add", F32, ("x", "x"))), True)
 # The second fusion is equal to the first and has its kernel; the last call is two kernels.
 KERNELS = ("loop_add_fusion", "gemm", "Memset 0", "gemm", "loop_add_fusion", "gemm", "sum_of_parts")
 RAN = [ENTRY[at].name for at in (1, 2, 3, 3, 4, 5, 5)]
 
 
-def job(folder: Path, *launches: tuple[str, ...]) -> Job:
+def job(folder: Path, *launches: tuple[str, ...], program: Program | None = None) -> Job:
     """A program of one command buffer, launched so often, with these kernels."""
-    body = Computation("body", (Instruction("x", "parameter", F32), Instruction("y", "add", F32, ("x", "x"))), True)
-    program = Program((body, Computation("main", ENTRY))).written()
+    written = (program or Program((BODY, Computation("main", ENTRY)))).written()
     kernels = [
         Event(
             name,
@@ -44,7 +44,7 @@ def job(folder: Path, *launches: tuple[str, ...]) -> Job:
     ]
     path = folder / "host.xplane.pb"
     gpu = Plane("/device:GPU:0", [Line("Stream #7(Compute)", kernels, id=7)])
-    path.write_bytes(space(gpu, Plane("/host:metadata", programs={"jit_f(7)": program})))
+    path.write_bytes(space(gpu, Plane("/host:metadata", programs={"jit_f(7)": written})))
     return holotrace.open(path)
 
 
@@ -59,6 +59,15 @@ def test_kernels_of_a_command_buffer_are_the_instructions_in_the_order_of_the_pr
     scopes = made.scopes().filter(depth=1).sort("scope").select("scope", "total_ns").rows()
     assert scopes == [("f/first", 36_000), ("f/second", 90_000)]
     assert made.table("device_events").sort("start_ns")["name"].cast(pl.String).to_list() == [*KERNELS, *KERNELS]
+
+
+def test_instructions_of_a_command_buffer_run_in_the_order_of_the_schedule_however_they_are_written(
+    tmp_path: Path,
+) -> None:
+    """All of a JAX 0.11 program was one operation, command_buffer_1, so that nothing told its scopes, FLOPs and MFU."""
+    in_order = [each.name for each in ENTRY]
+    program = Program((BODY, Computation("main", (ENTRY[4], *ENTRY[:4], ENTRY[5]))), schedule=in_order)
+    assert names(job(tmp_path, KERNELS, KERNELS, program=program)) == 2 * RAN
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,9 @@ def _planned(profile: Profile, others: pl.DataFrame) -> pl.DataFrame:
     Returns program_id, instruction, base, is_fusion, place (number of fusions up to it), nth and many (of the other
     instructions at one place).
     """
-    hlo = pl.DataFrame(profile.space.hlo(["program", "name", "opcode", "is_entry"])).filter("is_entry")
+    hlo = pl.DataFrame(profile.space.hlo(["program", "name", "opcode", "is_entry", "place"])).filter("is_entry")
+    # Where a program has no schedule, it is written in the order in which it runs.
+    hlo = hlo.sort("program", "place", maintain_order=True)
     hlo = hlo.select(
         program_id="program", instruction=pl.col("name").cast(pl.String), opcode=pl.col("opcode").cast(pl.String)
     )
