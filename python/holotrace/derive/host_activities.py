@@ -43,10 +43,12 @@ _RULES = (
     # The work of a CPU device, the machinery of thread pools, layouts changed on the way to or from a device, and what
     # follows when something has ended.
     (_NOTHING, r"^ThunkExecutor|^TaskDispatcher|^ThreadpoolListener|^end: |^Transpose|=>Done$"),
+    # JAX on GPUs has this from what also compiles: PjRtCApiCompiler::BufferFromHostBuffer.
+    (UPLOAD, r"BufferFromHost"),
     # A function that was compiled (past) only runs.
     (COMPILATION, r"[Cc]ompile(?!d)|Codegen|HLO passes|hlo passes|lower_sharding|trace_to_jaxpr"),
     (READ_BACK, r"TransferFrom|D2H|d2h|DtoH|np\.asarray|device_get|ToLiteral"),
-    (UPLOAD, r"TransferTo|H2D|h2d|HtoD|BufferFromHost|device_put|DevicePut|Linearize|TransferShards|^shard_args"),
+    (UPLOAD, r"TransferTo|H2D|h2d|HtoD|device_put|DevicePut|Linearize|TransferShards|^shard_args"),
     (INPUT, r"^Iterator::|IteratorGetNext|(?i:dataloader)|_ipl_stage|\bgrain\b"),
     (TRACING, r"StepMarker|Sync(Live)?TensorsGraph|CollectSyncTensors|RunPostOrder|ExtractIR"),
     (DISPATCH, r"Execute|EnqueueProgram|PjitFunction|RunExecutable|Launch|^LoadProgram"),
