@@ -18,6 +18,8 @@ from holotrace.derive.host_activities import INPUT_RANGES, of_calls, of_ranges
         ),
         ("compilation", ["lower_sharding_computation", "trace_to_jaxpr_dynamic", "XLA::TPU run hlo passes"]),
         ("read_back", ["PjRtComputationClient::TransferFromDevice", "TransferFromServer", "np.asarray(jax.Array)"]),
+        # From memory that is not pinned it is copied before the call returns.
+        ("read_back", ["ArrayImpl.copy_to_host_async"]),
         ("upload", ["TransferToServerInternal", "batched_device_put", "BufferFromHostBuffer", "H2D Dispatch"]),
         # JAX on GPUs names what sends data after what compiles: each step was said to compile.
         ("upload", ["PjRtCApiCompiler::BufferFromHostBuffer(s32[8,1025])"]),

@@ -47,7 +47,7 @@ _RULES = (
     (UPLOAD, r"BufferFromHost"),
     # A function that was compiled (past) only runs.
     (COMPILATION, r"[Cc]ompile(?!d)|Codegen|HLO passes|hlo passes|lower_sharding|trace_to_jaxpr"),
-    (READ_BACK, r"TransferFrom|D2H|d2h|DtoH|np\.asarray|device_get|ToLiteral"),
+    (READ_BACK, r"TransferFrom|D2H|d2h|DtoH|np\.asarray|device_get|copy_to_host|ToLiteral"),
     (UPLOAD, r"TransferTo|H2D|h2d|HtoD|device_put|DevicePut|Linearize|TransferShards|^shard_args"),
     (INPUT, r"^Iterator::|IteratorGetNext|(?i:dataloader)|_ipl_stage|\bgrain\b"),
     (TRACING, r"StepMarker|Sync(Live)?TensorsGraph|CollectSyncTensors|RunPostOrder|ExtractIR"),
