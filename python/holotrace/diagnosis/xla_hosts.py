@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from holotrace.core.tables import STEPS
+from holotrace.core.tables import HOST_CALLS, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import callers, device_time, host_activities, host_time, intervals, skew
 from holotrace.derive.collectives import BARRIER
@@ -201,8 +201,16 @@ def _launches(rank: RankTrace, gaps: pl.DataFrame) -> pl.DataFrame:
     runs = xla_gaps.program_runs(rank).drop_nulls("launch_ns")
     if xla_gaps.is_on_host(rank):
         runs = runs.clear()
+    calls = rank.where(HOST_CALLS.only("event_id", "end_ns"), pl.col("event_id").is_in(runs["launch_id"].implode()))
+    runs = runs.join(calls.select(launch_id="event_id", returned_ns="end_ns"), on="launch_id", how="left")
     first, last = pl.col("start_ns").min(), pl.col("start_ns").max()
-    begun = runs.group_by("launch_ns").agg(first_ns=first, begun_ns=last).sort("first_ns", "launch_ns")
+    # A graph of many kernels begins before the call that launches it is over: until then the host works for it.
+    launched_ns = pl.when(pl.col("returned_ns").max() > first).then(first).otherwise(pl.col("launch_ns").first())
+    begun = (
+        runs.group_by("launch_ns")
+        .agg(first_ns=first, begun_ns=last, launched_ns=launched_ns)
+        .sort("first_ns", "launch_ns")
+    )
     # What is copied to devices before a program, while these have nothing else to do, is launched too late, too.
     ended = xla_gaps.program_runs(rank).select(ended_ns="end_ns").sort("ended_ns")
     # Of what began before the recording only operations tell when it was over.
@@ -214,7 +222,7 @@ def _launches(rank: RankTrace, gaps: pl.DataFrame) -> pl.DataFrame:
     )
     is_late = pl.col("launch_ns") > pl.col("ended_ns")
     stood_ns = pl.when(is_late).then(pl.col("begun_ns") - pl.col("ended_ns"))
-    return known.select("begun_ns", gap_ns=stood_ns.fill_null(0), launched_ns="launch_ns").sort("launched_ns")
+    return known.select("begun_ns", "launched_ns", gap_ns=stood_ns.fill_null(0)).sort("launched_ns")
 
 
 def _lasting_launches(rank: RankTrace) -> pl.Series:
