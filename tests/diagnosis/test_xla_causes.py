@@ -156,7 +156,7 @@ def test_a_host_works_for_a_graph_until_that_begins_if_the_call_that_launches_it
     """)
     calls = drawn[HOST_CALLS].with_columns(end_ns=pl.col("start_ns") + pl.Series([350_000, 100_000, 0, 0]))
     nothing = {table.name: table.empty() for table in (CALLS, HLO)}
-    rank = replace(drawn, tables=nothing | drawn.tables | {HOST_CALLS.name: calls})
+    rank = replace(drawn, tables={**nothing, **drawn.tables, HOST_CALLS.name: calls})
     # The second call is over before its program begins.
     assert xla_hosts.host(rank).launches["launched_ns"].to_list() == [700_000, 1_600_000]
 
