@@ -82,6 +82,8 @@ class Program:
     allocations: Sequence[Allocation] = ()
     # Buffers by the names of their instructions in the order in which they are taken, and left: ``-name``.
     heap: Sequence[str] = ()
+    # The last computation's instructions in the order in which they run, if that is written.
+    schedule: Sequence[str] = ()
     _ids: dict[str, int] = field(default_factory=dict, init=False)
 
     def written(self) -> bytes:
@@ -91,6 +93,10 @@ class Program:
                 self._ids.setdefault(name, len(self._ids) + 1)
         module = bytes_field(2, self.computations[-1].name.encode())
         module += b"".join(bytes_field(3, self._computation(each)) for each in self.computations)
+        if self.schedule:
+            ran = b"".join(varint_field(1, self._ids[each]) for each in self.schedule)
+            of_entry = varint_field(1, self._ids[self.computations[-1].name]) + bytes_field(2, ran)
+            module += bytes_field(7, bytes_field(1, of_entry))
         return bytes_field(1, module) + (bytes_field(3, self._assignment()) if self.allocations else b"")
 
     def _computation(self, it: Computation) -> bytes:

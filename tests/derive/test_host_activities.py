@@ -18,7 +18,11 @@ from holotrace.derive.host_activities import INPUT_RANGES, of_calls, of_ranges
         ),
         ("compilation", ["lower_sharding_computation", "trace_to_jaxpr_dynamic", "XLA::TPU run hlo passes"]),
         ("read_back", ["PjRtComputationClient::TransferFromDevice", "TransferFromServer", "np.asarray(jax.Array)"]),
+        # From memory that is not pinned it is copied before the call returns.
+        ("read_back", ["ArrayImpl.copy_to_host_async"]),
         ("upload", ["TransferToServerInternal", "batched_device_put", "BufferFromHostBuffer", "H2D Dispatch"]),
+        # JAX on GPUs names what sends data after what compiles: each step was said to compile.
+        ("upload", ["PjRtCApiCompiler::BufferFromHostBuffer(s32[8,1025])"]),
         ("input", ["Iterator::Prefetch::TFRecord", "$dataloader.py:700 __next__", "$grain/reader.py:3 read"]),
         ("tracing", ["StepMarker", "SyncTensorsGraphInternal", "SyncLiveTensorsGraph", "RunPostOrder"]),
         ("dispatch", ["PjitFunction(step)", "DoEnqueueProgram", "ExecuteReplicated", "hipModuleLaunchKernel"]),

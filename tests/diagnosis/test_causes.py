@@ -17,9 +17,18 @@ from holotrace.diagnosis import equal_work, idle, uneven, unfused
 from holotrace.diagnosis.candidates import Candidate, beyond_others
 from holotrace.diagnosis.candidates import Job as CausesJob
 from holotrace.diagnosis.causes import _least_ratio
-from holotrace.diagnosis.classes import EXPOSED, LAUNCH, MORE_WORK, SLOW_DEVICE, SYNCHRONIZATION
+from holotrace.diagnosis.classes import (
+    CHECKPOINT,
+    COPY,
+    EXPOSED,
+    LAUNCH,
+    MORE_WORK,
+    SLOW_DEVICE,
+    SYNCHRONIZATION,
+    UPLOAD,
+)
 from holotrace.diagnosis.meetings import Change, Meetings
-from holotrace.diagnosis.one_cause import with_launches
+from holotrace.diagnosis.one_cause import with_launches, with_own_copies
 from quick import every
 from trace_files import REAL_TRACES
 
@@ -371,18 +380,41 @@ def test_how_often_a_step_waits_is_not_told_where_no_steps_are_known() -> None:
     assert ratios == [0.05, 0.01]
 
 
+def alone(rank: int) -> Meetings:
+    """A rank that meets nobody, for 1,000 ns."""
+    nobody = dict.fromkeys(("match", "rank", "arrival_ns", "left_ns", "time_ns", "needed_ns", "ready_ns"), pl.Int64)
+    words = dict.fromkeys(("collective", "group", "group_ranks"), pl.String)
+    return Meetings(pl.DataFrame(schema={**nobody, "clock_offset_ns": pl.Int64, **words}), {rank: 1_000}, {})
+
+
 @pytest.mark.parametrize(("call_ratio", "told"), [(1.4, [(MORE_WORK, 50)]), (1.0, [(MORE_WORK, 20), (LAUNCH, 30)])])
 def test_launching_what_a_rank_calls_beyond_the_others_is_a_part_of_its_more_work(
     call_ratio: float, told: list[tuple[str, int]]
 ) -> None:
     """One rank's additional calls were told twice, as more work and as a host that launches too slowly."""
-    nobody = dict.fromkeys(("match", "rank", "arrival_ns", "left_ns", "time_ns", "needed_ns", "ready_ns"), pl.Int64)
-    words = dict.fromkeys(("collective", "group", "group_ranks"), pl.String)
-    met = pl.DataFrame(schema={**nobody, "clock_offset_ns": pl.Int64, **words})
-    meetings = Meetings(met, {1: 1_000}, {})
+    meetings = alone(1)
     work = Candidate(MORE_WORK, Change(removed={1: [(10, 20.0)]}), (1,), evidence={"call_ratio": call_ratio})
     launches = Candidate(LAUNCH, Change(removed={1: [(30, 30.0)]}), (1,))
     found = with_launches([(work, 20), (launches, 30)], meetings)
+    assert [(candidate.cause, cost) for candidate, cost in found] == told
+
+
+@pytest.mark.parametrize(
+    ("whole", "copied", "steps", "told"),
+    [
+        (CHECKPOINT, "MemcpyD2H", (3,), [(CHECKPOINT, 50)]),
+        (UPLOAD, "MemcpyH2D", (3,), [(UPLOAD, 50)]),
+        (CHECKPOINT, "MemcpyH2D", (3,), [(CHECKPOINT, 30), (COPY, 20)]),
+        (CHECKPOINT, "MemcpyD2H", (3, 4), [(CHECKPOINT, 30), (COPY, 20)]),
+    ],
+)
+def test_what_a_gpu_copies_for_what_a_host_asks_for_is_a_part_of_that(
+    whole: str, copied: str, steps: tuple[int, ...], told: list[tuple[str, int]]
+) -> None:
+    """A job on an H100 was told to save checkpoints, and to copy data while nothing else runs in the same steps."""
+    asking = Candidate(whole, Change(removed={0: [(10, 30.0)]}), (0,), steps=(3,))
+    copy = Candidate(COPY, Change(removed={0: [(30, 20.0)]}), (0,), steps=steps, responsible=copied)
+    found = with_own_copies([(asking, 30), (copy, 20)], alone(0))
     assert [(candidate.cause, cost) for candidate, cost in found] == told
 
 

@@ -7,6 +7,7 @@ import polars as pl
 from holotrace.diagnosis import xla_chains
 
 MS = 1_000_000
+WAITS = pl.DataFrame(schema={"began_ns": pl.Int64, "returned_ns": pl.Int64})
 
 
 def test_ways_over_many_short_programs_do_not_grow_with_their_number() -> None:
@@ -16,7 +17,7 @@ def test_ways_over_many_short_programs_do_not_grow_with_their_number() -> None:
     gaps = pl.DataFrame({"window": numbers, "start_ns": numbers * MS, "end_ns": numbers * MS + 500_000})
     gaps = gaps.with_columns(launch_ns=pl.col("end_ns") - 1)
     own = pl.DataFrame({"start_ns": numbers * MS - 900_000, "end_ns": numbers * MS - 200_000})
-    ways = xla_chains.begun(gaps, pl.Series([0]), own)
+    ways = xla_chains.begun(gaps, pl.Series([0]), own, WAITS.clear())
     assert (ways.height, ways["start_ns"][0], ways["end_ns"][-1]) == (count, 0, count * MS)
     assert xla_chains.cut(ways, own).height < 150 * count
 

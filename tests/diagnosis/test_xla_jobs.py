@@ -149,6 +149,15 @@ def test_two_things_that_a_host_does_cost_what_each_takes_though_one_took_longes
         assert row["cost_ns"] == pytest.approx(1e3 * truth.cost_us, rel=0.2)
 
 
+def test_what_all_hosts_do_is_told_beside_what_one_of_them_does_too(tmp_path: Path) -> None:
+    """In the gaps of that host each hid the other, so that loading, the dearer one, was not told."""
+    job = Job(TORCH, hosts=4, cores=2, steps=6, seed=13140, layers=2, host_ratio=0.26)
+    truths, _ = xla_jobs.write(tmp_path, replace(job, faults=("input-of-all", "function")))
+    found = holotrace.open(tmp_path).causes().select("cause", "ranks", "cost_ns").rows()
+    assert [row[:2] for row in found] == [("input", []), ("python-function", [1])]
+    assert [row[2] for row in found] == pytest.approx([1e3 * truth.cost_us for truth in truths], rel=0.2)
+
+
 def test_without_what_one_host_does_the_job_waits_for_the_other(tmp_path: Path) -> None:
     """It was said to gain all the time for which the later of two late hosts was late."""
     job = replace(HOSTS, faults=("collection", "input"), seed=2)

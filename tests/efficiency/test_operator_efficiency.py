@@ -294,6 +294,14 @@ def test_a_fusion_that_has_no_name_is_what_is_inside() -> None:
     assert of_instruction("ynn_fusion", "fusion", "jit(f)/dot_general", "", "convolution", has_product=True) == "gemm"
 
 
+def test_a_fusion_that_ends_in_a_conversion_copies_nothing_unless_that_is_all_it_does() -> None:
+    """A quarter of a transformer on an H100 was said to be copies and casts: its softmax, whose weights are bf16."""
+    scope = "jit(f)/attention/convert_element_type"
+    inside = "broadcast convert subtract exponential reduce divide"
+    assert of_instruction("fusion.593", "fusion", scope, "", inside, has_product=False) == "reduction"
+    assert of_instruction("wrapped_convert.4", "fusion", scope, "", "convert", has_product=False) == "copy"
+
+
 @pytest.mark.parametrize("name", ["jax_cpu_gaps", "torch_xla_cpu_gaps", "jax_cpu_2x4"])
 def test_what_programs_of_xla_compute_has_a_category(name: str, tmp_path: Path) -> None:
     table = holotrace.open(capture(name, tmp_path), recursive=True).work_categories()

@@ -26,8 +26,13 @@ WAITING = (WAIT, READ_BACK, BACK_PRESSURE)
 # Ranges that a program names so are its input pipeline.
 INPUT_RANGES = r"(?i)data|batch|input|load|fetch"
 
+# Functions in Python that a running program calls, by the operation that does and by what JAX wraps them in: the thread
+# that started the program is in them, and launches nothing else.
+CALLED_BACK = r"^(pure_callback|io_callback|debug_callback|debug_print)[.\d]*$|^\$\S+ _wrapped_callback$"
+
 _NOTHING = ""
 _RULES = (
+    (PROGRAM, CALLED_BACK),
     # A device takes only so many programs ahead: whoever starts one more waits until it has finished one.
     (BACK_PRESSURE, r"^Acquire semaphore|ComputeSemaphoreAcquire"),
     (
@@ -38,10 +43,12 @@ _RULES = (
     # The work of a CPU device, the machinery of thread pools, layouts changed on the way to or from a device, and what
     # follows when something has ended.
     (_NOTHING, r"^ThunkExecutor|^TaskDispatcher|^ThreadpoolListener|^end: |^Transpose|=>Done$"),
+    # JAX on GPUs has this from what also compiles: PjRtCApiCompiler::BufferFromHostBuffer.
+    (UPLOAD, r"BufferFromHost"),
     # A function that was compiled (past) only runs.
     (COMPILATION, r"[Cc]ompile(?!d)|Codegen|HLO passes|hlo passes|lower_sharding|trace_to_jaxpr"),
-    (READ_BACK, r"TransferFrom|D2H|d2h|DtoH|np\.asarray|device_get|ToLiteral"),
-    (UPLOAD, r"TransferTo|H2D|h2d|HtoD|BufferFromHost|device_put|DevicePut|Linearize|TransferShards|^shard_args"),
+    (READ_BACK, r"TransferFrom|D2H|d2h|DtoH|np\.asarray|device_get|copy_to_host|ToLiteral"),
+    (UPLOAD, r"TransferTo|H2D|h2d|HtoD|device_put|DevicePut|Linearize|TransferShards|^shard_args"),
     (INPUT, r"^Iterator::|IteratorGetNext|(?i:dataloader)|_ipl_stage|\bgrain\b"),
     (TRACING, r"StepMarker|Sync(Live)?TensorsGraph|CollectSyncTensors|RunPostOrder|ExtractIR"),
     (DISPATCH, r"Execute|EnqueueProgram|PjitFunction|RunExecutable|Launch|^LoadProgram"),
@@ -61,12 +68,24 @@ _OF_FUNCTIONS = (
     (INPUT, r"(?i:dataloader)|\bgrain\b"),
     (PROGRAM, r""),
 )
+# What programs of JAX call to wait for results that they do not read.
+_AWAITING = re.compile(r"block_until_ready$")
 _FUNCTION = "$"
 _COMPILED, _COMPILED_OF_FUNCTIONS = (
     tuple((activity, re.compile(pattern)) for activity, pattern in rules) for rules in (_RULES, _OF_FUNCTIONS)
 )
 # A program's own ranges are its code, whatever words their names hold, unless they move data or wait for it.
 _OF_RANGES = (READ_BACK, UPLOAD, INPUT)
+
+
+def asks_for_results(activities: pl.DataFrame) -> pl.Series:
+    """Whether in each of the activities the program reads results back, or waits for these as such."""
+    is_waiting = decided(activities["name"], _awaits).is_not_null() & (activities["activity"] == WAIT)
+    return is_waiting | (activities["activity"] == READ_BACK)
+
+
+def _awaits(name: str) -> str | None:
+    return name if _AWAITING.search(name, 0, LOOKED_AT) else None
 
 
 def of_calls(name: pl.Series) -> pl.Series:

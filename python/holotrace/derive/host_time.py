@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 import polars as pl
 
@@ -11,6 +13,7 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive import host_activities, intervals
 from holotrace.derive.host_activities import (
     BACK_PRESSURE,
+    CALLED_BACK,
     COMPILATION,
     DISPATCH,
     INPUT,
@@ -22,6 +25,7 @@ from holotrace.derive.host_activities import (
     UPLOAD,
     WAIT,
 )
+from holotrace.derive.names import decided
 
 _SPANS = HOST_CALLS.only("event_id", "name", "tid", "start_ns", "end_ns", "arguments")
 READS = (
@@ -176,15 +180,26 @@ def shares(
 
 
 def _going_on(activities: pl.DataFrame, activity: str) -> pl.DataFrame:
-    """The spans of an activity, without the time in which their threads only wait to be able to go on with it."""
+    """The spans of an activity, without the time in which their threads are called back, or wait to go on with it."""
     if activity not in _MAY_WAIT:
         return _of(activities, activity)
-    waiting = activities.select("tid", "start_ns", "end_ns").filter(activities["activity"].is_in((WAIT, BACK_PRESSURE)))
+    is_waiting = activities["activity"].is_in((WAIT, BACK_PRESSURE))
+    others = activities.select("tid", "start_ns", "end_ns").filter(is_waiting | _is_called_back(activities))
     working = [
-        intervals.subtract(spans, waiting.filter(pl.col("tid").eq_missing(pl.lit(tid))))
+        intervals.subtract(spans, others.filter(pl.col("tid").eq_missing(pl.lit(tid))))
         for (tid,), spans in _of(activities, activity, "tid").partition_by("tid", as_dict=True).items()
     ]
     return pl.concat([activities.select("start_ns", "end_ns").clear(), *working])
+
+
+@lru_cache(maxsize=1 << 14)
+def _called_back(name: str) -> str | None:
+    return name if re.search(CALLED_BACK, name) else None
+
+
+def _is_called_back(activities: pl.DataFrame) -> pl.Series:
+    is_program = activities["activity"] == PROGRAM
+    return is_program & decided(activities["name"], _called_back).is_not_null()
 
 
 def details(spans: pl.DataFrame, activities: pl.DataFrame) -> pl.Series:

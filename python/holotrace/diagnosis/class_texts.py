@@ -333,9 +333,9 @@ OF_XLA: Mapping[str, Class] = {
     ),
     classes.SYNCHRONIZATION: replace(
         CLASSES[classes.SYNCHRONIZATION],
-        sentence="the host of {who} reads results back in {what}, so that it prepares nothing and the device waits",
+        sentence="the host of {who} waits for results in {what}, so that it prepares nothing and the device waits",
         advice="Read results one step later or every hundredth step, keep running sums on the device, and log from a "
-        "callback (xm.add_step_closure, jax.debug.callback).",
+        "callback (xm.add_step_closure, jax.debug.callback). Call block_until_ready only to measure times.",
         to_know_more="",
     ),
     classes.LAUNCH: replace(

@@ -7,20 +7,26 @@ from dataclasses import replace
 
 from holotrace.diagnosis.candidates import Candidate
 from holotrace.diagnosis.classes import (
+    CHECKPOINT,
     COPY,
     EXPOSED,
     LAUNCH,
     MORE_WORK,
     PAUSE,
     SLOW_LINK,
+    SYNCHRONIZATION,
     UNFUSED_ATTENTION,
     UNFUSED_OPTIMIZER,
     UNRECORDED,
+    UPLOAD,
 )
 from holotrace.diagnosis.meetings import Meetings, together
 
 # Ranks have a thing together if it costs so many times what it does on each of them: next to nothing.
 _SEVERAL_GROUPS, _TOGETHER_TIMES = 2, 10
+# What is a part of what hosts do, by what the profiler of XLA calls it, in most of the same steps.
+_ASKING = {"MemcpyD2H": (CHECKPOINT, SYNCHRONIZATION), "MemcpyH2D": (UPLOAD,)}
+_MOST_RATIO = 0.8
 # A device that copies to its host.
 _TO_HOST = r"(?i)DtoH|Device -> (Pageable|Pinned|Host)|M2D"
 
@@ -108,6 +114,22 @@ def with_copies(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[t
         merged = replace(pause, change=change, evidence={**pause.evidence, "copies_to_host": True})
         told = [pair for pair in told if pair[0] is not pause and pair not in copies]
         told.append((merged, meetings.saved_ns(change)))
+    return told
+
+
+def with_own_copies(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[Candidate, int]]:
+    """What a GPU of XLA copies for what hosts send, read or save is a part of that, which names who asked for it."""
+    told = list(kept)
+    for copy, cost in kept:
+        asking = _ASKING.get(copy.responsible or "", ()) if copy.cause == COPY else ()
+        for whole, _ in kept:
+            shared = set(copy.steps) & set(whole.steps)
+            if whole.cause in asking and whole.ranks == copy.ranks and len(shared) >= _MOST_RATIO * len(copy.steps):
+                change = together([whole.change, copy.change])
+                merged = replace(whole, change=change)
+                told = [pair for pair in told if pair[0] is not whole and pair != (copy, cost)]
+                told.append((merged, meetings.saved_ns(change)))
+                break
     return told
 
 

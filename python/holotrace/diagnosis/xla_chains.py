@@ -16,20 +16,23 @@ _SOON_NS, _MOSTLY_RATIO = 100_000, 0.8
 _MOST_LAUNCHES = 64
 
 
-def begun(gaps: pl.DataFrame, stops: pl.Series, own: pl.DataFrame) -> pl.DataFrame:
+def begun(gaps: pl.DataFrame, stops: pl.Series, own: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
     """The time before each gap in which the host was on its way to the launch that ends it: window, start_ns, end_ns.
 
     It is since it launched something else, or went on after waiting for a device. Where what it is in ends as soon as
-    the device has nothing to do, or nothing is recorded of it until then, it waited for the device.
+    the device has nothing to do, or nothing is recorded of it until then, it waited for the device, as it did where it
+    was in one of its waits then.
 
     Args:
         gaps: ``window``, ``start_ns``, ``end_ns`` and ``launch_ns``, when what ended it was launched.
         stops: When the host launched programs or went on after waits.
         own: What it did.
+        waits: ``began_ns`` and ``returned_ns`` of its waits for devices, none within another.
     """
     late = gaps.filter(pl.col("launch_ns") > pl.col("start_ns")).sort("start_ns")
     since = stops.unique().sort().to_frame("since_ns").with_columns(at_ns="since_ns")
     ended = own.select(returns_ns="end_ns", began_ns="start_ns").sort("returns_ns")
+    waited = waits.select(waited_ns="began_ns", until_ns="returned_ns").sort("waited_ns")
     begins = own.select(next_ns="start_ns").sort("next_ns")
     over = own.select(over_ns="end_ns").sort("over_ns")
     known = (
@@ -37,6 +40,7 @@ def begun(gaps: pl.DataFrame, stops: pl.Series, own: pl.DataFrame) -> pl.DataFra
         .join_asof(ended, left_on="start_ns", right_on="returns_ns", strategy="forward", check_sortedness=False)
         .join_asof(begins, left_on="start_ns", right_on="next_ns", strategy="forward", check_sortedness=False)
         .join_asof(over, left_on="start_ns", right_on="over_ns", check_sortedness=False)
+        .join_asof(waited, left_on="start_ns", right_on="waited_ns", check_sortedness=False)
         .with_columns(
             pl.max_horizontal(
                 pl.col("since_ns").fill_null(own["start_ns"].min() if own.height else 0),
@@ -55,6 +59,7 @@ def begun(gaps: pl.DataFrame, stops: pl.Series, own: pl.DataFrame) -> pl.DataFra
     is_wait = is_soon & (is_soon.mean().over(is_open) >= _MOSTLY_RATIO)
     return (
         known.filter(~is_wait, pl.col("since_ns") < pl.col("start_ns"))
+        .filter((pl.col("until_ns") <= pl.col("start_ns")).fill_null(value=True))
         .select("window", start_ns="since_ns", end_ns="start_ns")
         .sort("window")
     )
@@ -140,13 +145,14 @@ def cut(spans: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
     return ended.with_columns(pl.coalesce(pl.col("start_ns").shift(-1).over("window"), "end_ns").alias("end_ns"))
 
 
-def between(launches: pl.Series, waits: pl.DataFrame) -> pl.DataFrame:
+def between(launches: pl.Series, *waited: pl.DataFrame) -> pl.DataFrame:
     """The time in which a host was on its way from one launch, or wait, to the next: window, start_ns, end_ns.
 
     Args:
         launches: When it launched programs, and when its recording began.
-        waits: ``began_ns`` and ``returned_ns``.
+        waited: ``began_ns`` and ``returned_ns`` of several kinds of waits.
     """
+    waits = pl.concat([each.select("began_ns", "returned_ns") for each in waited])
     stops = pl.concat([launches, waits["began_ns"], waits["returned_ns"]]).unique().sort()
     spans = pl.DataFrame({"start_ns": stops[:-1], "end_ns": stops[1:]})
     waiting = intervals.union(waits.select(start_ns="began_ns", end_ns="returned_ns"))

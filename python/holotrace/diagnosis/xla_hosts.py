@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import polars as pl
 
-from holotrace.core.tables import STEPS
+from holotrace.core.tables import HOST_CALLS, STEPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import callers, device_time, host_time, intervals, skew
+from holotrace.derive import callers, device_time, host_activities, host_time, intervals, skew
 from holotrace.derive.collectives import BARRIER
 from holotrace.derive.device_time import DEVICE, ON_HOST
 from holotrace.derive.host_activities import (
@@ -26,7 +26,7 @@ from holotrace.derive.host_activities import (
 )
 from holotrace.derive.names import decided
 from holotrace.derive.steps import launched_in
-from holotrace.diagnosis import classes, lead, open_calls, rounds, xla_chains, xla_gaps
+from holotrace.diagnosis import classes, lead, open_calls, rounds, xla_chains, xla_gaps, xla_saving
 from holotrace.diagnosis.calls import around_all
 from holotrace.diagnosis.host_parts import QUEUED, UNATTRIBUTED
 
@@ -38,8 +38,6 @@ _MIN_BETWEEN_NS = 4_000
 _MOST_BETWEEN, _CALLER = 4, pl.format("code that calls {}", "name")
 # What the program's own code does by its name, whatever is called below it.
 _BY_NAME = (classes.CHECKPOINT, classes.EVALUATION, classes.LOGGING, classes.COLLECTION)
-# ... all of whose reading back is part of it.
-_READING = (classes.CHECKPOINT, classes.EVALUATION)
 # How the profiler of JAX begins the name of a Python function.
 _FRAME = "$"
 # The class of the diagnosis that each part of a gap belongs to.
@@ -93,37 +91,40 @@ def by_class(rank: RankTrace) -> pl.DataFrame:
 def host(rank: RankTrace) -> Host:
     """What the host did, by classes of causes, and the gaps of the devices."""
     class_of = rank.cached(_class_of)
-    activities = _without_saving(host_time.activities(rank, INPUT_RANGES), class_of)
+    activities, saving = xla_saving.apart(host_time.activities(rank, INPUT_RANGES), class_of)
     found = xla_gaps.with_parts(_idle(rank), activities, host_time.everywhere(activities), rank)
     gaps = _interpreted(found, activities, rank).with_row_index("window")
     gaps = gaps.join(_begun_by_devices(rank), on="step", how="left", maintain_order="left")
-    named = _with_callers(rank, xla_gaps.named(rank, activities))
+    named, asked = _with_callers(rank, xla_gaps.named(rank, activities))
     known = _explained(gaps, named, class_of, rank.cached(_seldom))
-    reads = named.filter(pl.col("tid").is_in(host_time.stepping_threads(rank).implode()), activity=READ_BACK)
-    waits = host_time.outermost(reads).select(
+    reads = asked.filter(pl.col("tid").is_in(host_time.stepping_threads(rank).implode()))
+    waits = host_time.outermost(reads.with_columns(activity=pl.lit(READ_BACK))).select(
         began_ns="start_ns",
         returned_ns="end_ns",
         responsible=pl.col("name").cast(pl.String),
         event_id=pl.lit(None, pl.UInt32),
     )
+    saved = xla_saving.waits(saving, host_time.stepping_threads(rank))
     launches, spent = _launches(rank, gaps), known.clear()
     # Where devices are threads of the host, what it does beside them is no matter of launching in time.
     if not xla_gaps.is_on_host(rank) and not launches.is_empty():
         own = _own(rank, named)
         stops = pl.concat([_lasting_launches(rank), waits["returned_ns"]])
-        ways = xla_chains.begun(gaps, stops, _lasting(own))
+        ways = xla_chains.begun(gaps, stops, _lasting(own), waits)
         late = gaps.filter(pl.col("window").is_in(ways["window"].implode())).select("window", "start_ns", "end_ns")
         stops = pl.concat([own["start_ns"].sort().head(1), launches["launched_ns"]])
-        inside, before, spent = _did(rank, own, late, ways, xla_chains.between(stops, waits))
+        inside, before, spent = _did(rank, own, late, ways, xla_chains.between(stops, waits, saved))
         known = xla_chains.laid_to_longest(xla_chains.by_function(known, inside), before)
     # What is on its way when the program has been launched is late whatever the host waits for.
     in_time = gaps.filter(pl.col("launch_ns") <= pl.col("start_ns"))["window"].implode()
-    is_sent = (pl.col("cause") == classes.UPLOAD) & pl.col("window").is_in(in_time)
+    # So is what takes long to send, as input that takes long to load.
+    is_late = pl.col("window").is_in(in_time) | (pl.col("share_ns") >= open_calls.LONG_NS)
+    is_sent = (pl.col("cause") == classes.UPLOAD) & is_late
     waits = waits.hstack([_early(rank, waits)])
     early = waits.filter("is_early")
     laid = pl.concat([lead.laid_to_waits(known.filter(~is_sent), gaps, early), known.filter(is_sent)])
     launched = laid.join(gaps.select("window", launched_ns="launch_ns"), on="window", how="left", maintain_order="left")
-    waited = _with_ready(rank, pl.concat([waits, _held_back(activities)], how="diagonal"), gaps)
+    waited = _with_ready(rank, pl.concat([waits, saved, _held_back(activities)], how="diagonal"), gaps)
     return Host(_in_order(launched), launches, waited, _in_order(spent))
 
 
@@ -147,10 +148,14 @@ def _with_ready(rank: RankTrace, waits: pl.DataFrame, gaps: pl.DataFrame) -> pl.
         .join_asof(stood, left_on="returned_ns", right_on="stood_ns", check_sortedness=False)
     )
     in_gap = pl.when(pl.col("until_ns") >= pl.col("returned_ns")).then("stood_ns")
+    # Devices ran dry while it waited: for the last that they did, be it in the middle of a program.
+    is_last = (pl.col("stood_ns") > pl.col("began_ns")).fill_null(value=False)
     # What had been there for long is of an earlier program than the last.
     waited = pl.col("began_ns") < pl.col("ready_ns")
     read_ns = pl.when(waited).then("ready_ns").otherwise(pl.coalesce(_read(rank, known), "ready_ns"))
-    return known.with_columns(pl.coalesce(read_ns, in_gap, "returned_ns").alias("ready_ns"))
+    return known.with_columns(
+        pl.coalesce(pl.when(is_last).then(in_gap), read_ns, in_gap, "returned_ns").alias("ready_ns")
+    )
 
 
 def _read(rank: RankTrace, waits: pl.DataFrame) -> pl.Series:
@@ -196,8 +201,16 @@ def _launches(rank: RankTrace, gaps: pl.DataFrame) -> pl.DataFrame:
     runs = xla_gaps.program_runs(rank).drop_nulls("launch_ns")
     if xla_gaps.is_on_host(rank):
         runs = runs.clear()
+    calls = rank.where(HOST_CALLS.only("event_id", "end_ns"), pl.col("event_id").is_in(runs["launch_id"].implode()))
+    runs = runs.join(calls.select(launch_id="event_id", returned_ns="end_ns"), on="launch_id", how="left")
     first, last = pl.col("start_ns").min(), pl.col("start_ns").max()
-    begun = runs.group_by("launch_ns").agg(first_ns=first, begun_ns=last).sort("first_ns", "launch_ns")
+    # A graph of many kernels begins before the call that launches it is over: until then the host works for it.
+    launched_ns = pl.when(pl.col("returned_ns").max() > first).then(first).otherwise(pl.col("launch_ns").first())
+    begun = (
+        runs.group_by("launch_ns")
+        .agg(first_ns=first, begun_ns=last, launched_ns=launched_ns)
+        .sort("first_ns", "launch_ns")
+    )
     # What is copied to devices before a program, while these have nothing else to do, is launched too late, too.
     ended = xla_gaps.program_runs(rank).select(ended_ns="end_ns").sort("ended_ns")
     # Of what began before the recording only operations tell when it was over.
@@ -209,7 +222,7 @@ def _launches(rank: RankTrace, gaps: pl.DataFrame) -> pl.DataFrame:
     )
     is_late = pl.col("launch_ns") > pl.col("ended_ns")
     stood_ns = pl.when(is_late).then(pl.col("begun_ns") - pl.col("ended_ns"))
-    return known.select("begun_ns", gap_ns=stood_ns.fill_null(0), launched_ns="launch_ns").sort("launched_ns")
+    return known.select("begun_ns", "launched_ns", gap_ns=stood_ns.fill_null(0)).sort("launched_ns")
 
 
 def _lasting_launches(rank: RankTrace) -> pl.Series:
@@ -393,13 +406,14 @@ def _by_name(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """What code of the program takes whose name tells what it does, and the parts without that."""
     of_classes = _by_class(telling, class_of)
-    first = parts.hstack(host_time.told(parts, telling))
+    # The program's own code calls that of libraries.
+    outermost = [host_time.outermost(each).select(telling.columns) for each in of_classes.values()]
+    first = parts.hstack(host_time.told(parts, pl.concat([telling.clear(), *outermost])))
     first = first.with_columns(cause=decided(first["name"], class_of))
     # What it waits for in other calls is no time of its own.
     waiting = others.filter(pl.col("activity") != PROGRAM).select("start_ns", "end_ns")
     found, rest = [first.clear()], parts
     for cause, of_cause in of_classes.items():
-        # The innermost says most, and what is around it belongs to the same.
         known = first.with_columns(share_ns=rest["share_ns"]).with_row_index("part").filter(cause=cause)
         found, rest = _taken(found, rest, known, intervals.subtract(of_cause, waiting))
     for cause, of_cause in of_classes.items() if len(of_classes) > 1 else ():
@@ -426,14 +440,6 @@ def _by_class(telling: pl.DataFrame, class_of: _ClassOf) -> dict[str, pl.DataFra
     return {str(cause): own for (cause,), own in marked.partition_by("cause", as_dict=True).items()}
 
 
-def _without_saving(activities: pl.DataFrame, class_of: _ClassOf) -> pl.DataFrame:
-    """The activities without the reading back within code of the program that saves, or evaluates."""
-    is_program = activities["activity"] == PROGRAM
-    saving = activities.filter(decided(activities["name"], class_of).is_in(_READING) & is_program)
-    is_inside = intervals.uncovered_ns(activities, intervals.union(saving)) == 0
-    return activities.filter(~(is_inside & (activities["activity"] == READ_BACK)))
-
-
 def _class_of(rank: RankTrace) -> _ClassOf:
     """What tells the class of code of the rank's program that has one by its name."""
     around = rank.cached(around_all)
@@ -445,12 +451,13 @@ def _class_of(rank: RankTrace) -> _ClassOf:
     return class_of
 
 
-def _with_callers(rank: RankTrace, activities: pl.DataFrame) -> pl.DataFrame:
-    """The activities, reading back by the range and line that asked for it."""
-    reads = activities.filter(activity=READ_BACK)
-    who = callers.around(rank, reads.select("tid", at_ns="start_ns"))
-    named = reads.with_columns(name=pl.coalesce(who.cast(pl.Categorical), "name"))
-    return pl.concat([activities.filter(pl.col("activity") != READ_BACK), named])
+def _with_callers(rank: RankTrace, activities: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The activities, and those of them in which the program asked for results, by the range and line that did."""
+    is_asked = host_activities.asks_for_results(activities)
+    asked = activities.filter(is_asked)
+    who = callers.around(rank, asked.select("tid", at_ns="start_ns"))
+    named = asked.with_columns(name=pl.coalesce(who.cast(pl.Categorical), "name"))
+    return pl.concat([activities.filter(~is_asked), named]), named
 
 
 def rows(rank: RankTrace, late: str) -> pl.DataFrame:
@@ -466,7 +473,7 @@ def rows(rank: RankTrace, late: str) -> pl.DataFrame:
             start_ns="began_ns",
             end_ns="ready_ns",
             name="responsible",
-            cause=pl.when("is_early").then(pl.lit(classes.SYNCHRONIZATION)),
+            cause=pl.coalesce("saving", pl.when("is_early").then(pl.lit(classes.SYNCHRONIZATION))),
         ),
         SPENT: found.spent.select("cause", "start_ns", at_ns="end_ns", time_ns="share_ns", name="responsible").hstack(
             [launched_in(ended, rank.cached(rounds.steps)).alias("step")]

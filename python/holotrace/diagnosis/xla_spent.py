@@ -21,6 +21,7 @@ from holotrace.diagnosis.classes import (
 )
 from holotrace.diagnosis.meetings import Meetings
 from holotrace.diagnosis.xla_hosts import SPENT, WAITED
+from holotrace.diagnosis.xla_saving import READING
 
 # Hosts cannot do without all of this, but without what some have beyond others.
 _OF_ALL = (PAUSE, UNRECORDED)
@@ -34,12 +35,15 @@ def without(kept: list[tuple[Candidate, int]], job: Job, meetings: Meetings) -> 
     return [(_named(candidate, job), max(cost, meetings.saved_ns(candidate.change))) for candidate, cost in whole]
 
 
-def without_waits(costs: list[tuple[Candidate, int]], job: Job, meetings: Meetings) -> list[tuple[Candidate, int]]:
-    """The causes, waits each with what the job gains if its hosts go on at once: that is mostly what they expose."""
+def beside_gaps(costs: list[tuple[Candidate, int]], job: Job, meetings: Meetings) -> list[tuple[Candidate, int]]:
+    """The causes, waits and what hosts are held up by each with what the job gains if its hosts go on at once.
+
+    Of waits that is mostly what they expose, and of several things that a host does one hides the others in its gaps.
+    """
     if job.of(WAITED).is_empty():
         return costs
     return [
-        (c, max(cost, meetings.saved_ns(_without(c, job).change)) if c.cause == SYNCHRONIZATION else cost)
+        (c, max(cost, meetings.saved_ns(_without(c, job).change)) if c.cause in (SYNCHRONIZATION, *STALLING) else cost)
         for c, cost in costs
     ]
 
@@ -47,11 +51,13 @@ def without_waits(costs: list[tuple[Candidate, int]], job: Job, meetings: Meetin
 def _without(found: Candidate, job: Job) -> Candidate:
     """The cause with all that its hosts do of it, or all their waits for it; as it is where that is not known."""
     ranks = found.ranks or job.ranks
-    if found.cause == SYNCHRONIZATION:
+    if found.cause in (SYNCHRONIZATION, *READING):
         # Without others their hosts would only be further ahead.
-        waits = _of_name(job.of(WAITED), found).filter(pl.col("rank").is_in(ranks), cause=SYNCHRONIZATION)
+        waits = _of_name(job.of(WAITED), found).filter(pl.col("rank").is_in(ranks), cause=found.cause)
         ended = {rank: frozenset(own["at_ns"]) for (rank,), own in waits.partition_by("rank", as_dict=True).items()}
-        return replace(found, change=replace(found.change, waits=ended)) if ended else found
+        found = replace(found, change=replace(found.change, waits=ended)) if ended else found
+    if found.cause == SYNCHRONIZATION:
+        return found
     is_of_some = len(ranks) < len(job.ranks)
     if found.cause == SLOW_HOST:
         found = replace(found, cause=LAUNCH)

@@ -272,8 +272,12 @@ def of_instruction(name: str, kind: str, scope: str, target: str, inside: str = 
     of_scope = _first(_COMPILED_SCOPES, _PROGRAM.sub("", scope).lower())
     if of_scope != OTHER:
         return of_scope
-    told = (said, _of_words(name), of_kernel(name), of_scope_end, of_kernel(operator), _of_words(inside))
+    of_inside = _of_words(inside)
+    told = (said, _of_words(name), of_kernel(name), of_scope_end, of_kernel(operator), of_inside)
     found = next((one for one in told if one != OTHER), OTHER)
+    if found == COPY and of_inside != OTHER:
+        # A fusion has the scope, and often the name, of what it does last: a softmax in bf16 ends in a conversion.
+        return of_inside
     return ELEMENTWISE if found == OTHER and kind == "loop fusion" else found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -23,28 +24,30 @@ ENTRY = (
     Instruction("loop_add_fusion.1", "fusion", F32, ("custom-call.2",), ("body",), scope="jit(f)/second/add"),
     Instruction("custom-call.3", "custom-call", F32, ("loop_add_fusion.1",), scope="jit(f)/second/dot"),
 )
+BODY = Computation("body", (Instruction("x", "parameter", F32), Instruction("y", "add", F32, ("x", "x"))), True)
 # The second fusion is equal to the first and has its kernel; the last call is two kernels.
 KERNELS = ("loop_add_fusion", "gemm", "Memset 0", "gemm", "loop_add_fusion", "gemm", "sum_of_parts")
 RAN = [ENTRY[at].name for at in (1, 2, 3, 3, 4, 5, 5)]
 
 
-def job(folder: Path, *launches: tuple[str, ...]) -> Job:
-    """A program of one command buffer, launched so often, with these kernels."""
-    body = Computation("body", (Instruction("x", "parameter", F32), Instruction("y", "add", F32, ("x", "x"))), True)
-    program = Program((body, Computation("main", ENTRY))).written()
+def job(folder: Path, *launches: tuple[str, ...], program: Program | None = None, buffers: tuple[str, ...] = ()) -> Job:
+    """A program whose command buffers are launched so often, with these kernels; without a buffer they are its own."""
+    written = (program or Program((BODY, Computation("main", ENTRY)))).written()
     kernels = [
         Event(
             name,
             (100 * run + 10 * nth) * US,
             9 * US,
-            {"hlo_op": "command_buffer", "hlo_module": "jit_f", "program_id": 7, "correlation_id": run},
+            {"hlo_op": buffer or name, "hlo_module": "jit_f", "program_id": 7, "correlation_id": run},
         )
-        for run, names in enumerate(launches, 1)
+        for run, (names, buffer) in enumerate(
+            zip(launches, buffers or ("command_buffer",) * len(launches), strict=True), 1
+        )
         for nth, name in enumerate(names)
     ]
     path = folder / "host.xplane.pb"
     gpu = Plane("/device:GPU:0", [Line("Stream #7(Compute)", kernels, id=7)])
-    path.write_bytes(space(gpu, Plane("/host:metadata", programs={"jit_f(7)": program})))
+    path.write_bytes(space(gpu, Plane("/host:metadata", programs={"jit_f(7)": written})))
     return holotrace.open(path)
 
 
@@ -59,6 +62,44 @@ def test_kernels_of_a_command_buffer_are_the_instructions_in_the_order_of_the_pr
     scopes = made.scopes().filter(depth=1).sort("scope").select("scope", "total_ns").rows()
     assert scopes == [("f/first", 36_000), ("f/second", 90_000)]
     assert made.table("device_events").sort("start_ns")["name"].cast(pl.String).to_list() == [*KERNELS, *KERNELS]
+
+
+def test_instructions_of_a_command_buffer_run_in_the_order_of_the_schedule_however_they_are_written(
+    tmp_path: Path,
+) -> None:
+    """All of a JAX 0.11 program was one operation, command_buffer_1, so that nothing told its scopes, FLOPs and MFU."""
+    in_order = [each.name for each in ENTRY]
+    program = Program((BODY, Computation("main", (ENTRY[4], *ENTRY[:4], ENTRY[5]))), schedule=in_order)
+    assert names(job(tmp_path, KERNELS, KERNELS, program=program)) == 2 * RAN
+
+
+LOOP = Computation(
+    "loop",
+    (
+        Instruction("q", "parameter", F32),
+        Instruction("loop_multiply_fusion", "fusion", F32, ("q",), ("body",), scope="jit(f)/layers/mul"),
+        Instruction("custom-call.7", "custom-call", F32, ("loop_multiply_fusion",), scope="jit(f)/layers/dot"),
+    ),
+)
+
+
+def test_each_pass_of_a_loop_is_a_command_buffer_of_what_the_loop_does(tmp_path: Path) -> None:
+    """Layers that JAX scans over were all one operation; the first run of a program has no command buffers at all."""
+    chosen = Instruction("loop_select_fusion", "fusion", F32, ("p",), ("body",))
+    loop = Instruction("while.1", "while", F32, ("p",), ("loop",))
+    called = replace(ENTRY[2], operands=("loop_select_fusion",))
+    added = replace(ENTRY[4], operands=("while.1",))
+    program = Program((BODY, LOOP, Computation("main", (ENTRY[0], chosen, called, loop, added, ENTRY[5]))))
+    launches = {
+        "": ("loop_select_fusion", "custom-call.1"),
+        "command_buffer_1": ("loop_select_fusion", "gemm"),
+        "command_buffer_2": ("loop_multiply_fusion", "gemm", "sum_of_parts"),
+        "command_buffer_3": KERNELS[4:],
+    }
+    order = [*launches][:3] + [*launches][2:]
+    made = job(tmp_path, *(launches[each] for each in order), program=program, buffers=tuple(order))
+    of_loop = ["loop_multiply_fusion", "custom-call.7", "custom-call.7"]
+    assert names(made)[2:] == ["loop_select_fusion", "custom-call.1", *of_loop, *of_loop, *RAN[4:]]
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,15 @@ pub mod heap_event {
 pub mod hlo_module {
     pub const ENTRY_COMPUTATION_NAME: u32 = 2;
     pub const COMPUTATIONS: u32 = 3;
+    pub const SCHEDULE: u32 = 7;
     pub const STACK_FRAME_INDEX: u32 = 17;
+}
+
+/// Maps from a computation's id to the ids of its instructions, in the order in which they run.
+pub mod hlo_schedule {
+    pub const SEQUENCES: u32 = 1;
+    pub const SEQUENCE: u32 = 2;
+    pub const INSTRUCTION_IDS: u32 = 1;
 }
 
 pub mod hlo_computation {

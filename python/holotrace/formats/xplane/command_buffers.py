@@ -7,6 +7,8 @@ kernel has the name of that fusion or of an equal one before it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from holotrace.formats.xplane.profile import Profile
@@ -14,8 +16,10 @@ from holotrace.formats.xplane.profile import Profile
 _BUFFER = r"^command_buffer"
 _NUMBER = r"[._]\d+$"
 # Instructions that are no work of their own.
-_IDLE = r"^(parameter|constant|tuple|get-tuple-element|bitcast|after-all)$|-done$"
-_PLACE = ["program_id", "is_fusion", "place"]
+_IDLE = r"^(parameter|constant|tuple|get-tuple-element|bitcast|after-all|while|conditional|call)$|-done$"
+# What is ordered by itself, and where in it an instruction is.
+_SEQUENCE = ["program_id", "computation"]
+_PLACE = [*_SEQUENCE, "is_fusion", "place"]
 
 
 def resolved(own: pl.DataFrame, examples: pl.DataFrame, profile: Profile) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -46,28 +50,45 @@ def resolved(own: pl.DataFrame, examples: pl.DataFrame, profile: Profile) -> tup
 def _planned(profile: Profile, others: pl.DataFrame) -> pl.DataFrame:
     """The work of each program in its order, without what is known to run outside of command buffers.
 
-    Returns program_id, instruction, base, is_fusion, place (number of fusions up to it), nth and many (of the other
-    instructions at one place).
+    Returns program_id, computation (the program itself, or the body of a loop in it), instruction, base, is_fusion,
+    place (number of fusions up to it), nth and many (of the other instructions at one place).
     """
-    hlo = pl.DataFrame(profile.space.hlo(["program", "name", "opcode", "is_entry"])).filter("is_entry")
-    hlo = hlo.select(
-        program_id="program", instruction=pl.col("name").cast(pl.String), opcode=pl.col("opcode").cast(pl.String)
+    columns = ["program", "computation", "name", "opcode", "is_fused", "place"]
+    hlo = pl.DataFrame(profile.space.hlo(columns)).filter(~pl.col("is_fused"))
+    # Where a program has no schedule, it is written in the order in which it runs.
+    hlo = hlo.sort("program", "computation", "place", maintain_order=True).select(
+        pl.col("computation", "opcode").cast(pl.String),
+        program_id="program",
+        instruction=pl.col("name").cast(pl.String),
     )
-    outside = others.select("program_id", instruction="hlo_op")
-    work = hlo.filter(~pl.col("opcode").str.contains(_IDLE)).join(
-        outside, on=["program_id", "instruction"], how="anti", maintain_order="left"
+    work = hlo.filter(~pl.col("opcode").str.contains(_IDLE)).with_columns(
+        is_fusion=pl.col("opcode") == "fusion", base=_base("instruction")
     )
-    return _placed(work.with_columns(is_fusion=pl.col("opcode") == "fusion", base=_base("instruction")), "program_id")
+    return _placed(_inside(work, others), _SEQUENCE)
+
+
+def _inside(work: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
+    """The work without what runs outside of command buffers, unless what is beside it does so, too.
+
+    The first runs of a program have no command buffers.
+    """
+    outside = others.select("program_id", instruction="hlo_op").unique().with_columns(is_outside=pl.lit(value=True))
+    known = work.join(outside, on=["program_id", "instruction"], how="left", maintain_order="left").with_columns(
+        pl.col("is_outside").fill_null(value=False),
+        beside=pl.col("is_fusion").cum_sum().clip(lower_bound=1).over(_SEQUENCE),
+    )
+    fusion_is_outside = (pl.col("is_outside") & pl.col("is_fusion")).any().over(*_SEQUENCE, "beside")
+    return known.filter(~pl.col("is_outside") | pl.col("is_fusion") | fusion_is_outside).select(work.columns)
 
 
 def _base(name: str) -> pl.Expr:
     return pl.col(name).str.replace(_NUMBER, "").str.replace_all(r"[.-]", "_")
 
 
-def _placed(rows: pl.DataFrame, of: str) -> pl.DataFrame:
+def _placed(rows: pl.DataFrame, of: Sequence[str]) -> pl.DataFrame:
     """With place, nth and many; ``of`` is what is counted by itself."""
     at = rows.with_columns(place=pl.col("is_fusion").cast(pl.Int64).cum_sum().over(of))
-    alike = (of, "is_fusion", "place")
+    alike = (*of, "is_fusion", "place")
     return at.with_columns(nth=pl.int_range(pl.len()).over(alike), many=pl.len().over(alike))
 
 
@@ -79,7 +100,9 @@ def _instructions(rows: pl.DataFrame, planned: pl.DataFrame) -> pl.DataFrame:
     rows = rows.with_columns(pl.col("is_fusion").fill_null(value=False))
     # Memory is set for what comes next.
     is_set = pl.col("display").str.starts_with("Memset")
-    kernels = _placed(rows.filter(~is_set), "correlation_id").join(_offsets(rows, planned), on=["program_id", "hlo_op"])
+    kernels = _placed(rows.filter(~is_set), ["correlation_id"]).join(
+        _offsets(rows, planned), on=["program_id", "hlo_op"]
+    )
     kernels = kernels.with_columns(pl.col("place") + pl.col("offset"))
     at = planned.select(*_PLACE, "nth", "instruction", meant="base")
     several = planned.select(*_PLACE, of="many").unique()
@@ -97,15 +120,27 @@ def _instructions(rows: pl.DataFrame, planned: pl.DataFrame) -> pl.DataFrame:
 
 
 def _offsets(rows: pl.DataFrame, planned: pl.DataFrame) -> pl.DataFrame:
-    """program_id, hlo_op and offset (the fusions before that buffer), of programs whose fusions all ran."""
-    of_program = pl.col("fusions").sum().over("program_id")
-    all_of_them = planned.filter("is_fusion").group_by("program_id").agg(planned=pl.len())
+    """program_id, hlo_op, computation and offset (the fusions of that before the buffer).
+
+    A buffer is a row of instructions that follow each other. It is left out where its fusions do so in several places.
+    """
+    order = pl.format("<{}>", "base")
+    fusions, buffer = pl.col("is_fusion").sum(), ["program_id", "hlo_op"]
+    of_buffers = (
+        rows.group_by(*buffer, "correlation_id", maintain_order=True)
+        .agg(order.filter("is_fusion").str.join("").alias("own"), fusions=fusions)
+        # Of one that began before the recording only the end is known.
+        .sort("fusions", descending=True, maintain_order=True)
+        .unique(buffer, keep="first", maintain_order=True)
+        .filter(pl.col("fusions") > 0)
+    )
+    of_sequences = planned.filter("is_fusion").group_by(_SEQUENCE).agg(order.str.join("").alias("whole"))
+    after = pl.col("whole").str.slice(pl.col("at") + 1)
     return (
-        rows.group_by("program_id", "hlo_op", "correlation_id")
-        .agg(fusions=pl.col("is_fusion").sum().cast(pl.Int64), begin_ns=pl.col("start_ns").min())
-        .sort("begin_ns")
-        .unique(["program_id", "hlo_op"], keep="first", maintain_order=True)
-        .join(all_of_them, on="program_id")
-        .filter(of_program == pl.col("planned"))
-        .select("program_id", "hlo_op", offset=(pl.col("fusions").cum_sum() - pl.col("fusions")).over("program_id"))
+        of_buffers.join(of_sequences, on="program_id")
+        .with_columns(at=pl.col("whole").str.find(pl.col("own"), literal=True))
+        .drop_nulls("at")
+        .filter(after.str.find(pl.col("own"), literal=True).is_null(), pl.len().over(buffer) == 1)
+        .with_columns(offset=pl.col("whole").str.head(pl.col("at")).str.count_matches("<", literal=True).cast(pl.Int64))
+        .select(*buffer, "computation", "offset")
     )

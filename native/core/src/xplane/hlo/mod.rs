@@ -7,9 +7,11 @@ mod groups;
 mod heap;
 mod messages;
 mod products;
+mod schedule;
 mod shape;
 mod work;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, Int64Array, LargeStringArray, RecordBatch};
@@ -22,6 +24,7 @@ use crate::xplane::hlo::frames::Frames;
 use crate::xplane::hlo::groups::{device_list, iota_groups, members, mesh_groups};
 use crate::xplane::hlo::messages::messages;
 use crate::xplane::hlo::products::Product;
+use crate::xplane::hlo::schedule::places;
 use crate::xplane::hlo::shape::Shape;
 use crate::xplane::hlo::work::{Node, Program};
 use crate::xplane::protobuf::{Fields, Malformed, Value, packed};
@@ -37,6 +40,8 @@ pub struct Instructions {
     is_entry: Vec<bool>,
     result_bytes: Vec<Option<i64>>,
     element_count: Vec<Option<i64>>,
+    /// When each instruction runs among those of its computation, from 0.
+    place: Vec<Option<i64>>,
     channel: Vec<Option<i64>>,
     flops: Vec<Option<i64>>,
     moved_bytes: Vec<Option<i64>>,
@@ -61,6 +66,8 @@ struct Module<'a> {
     frames: Frames,
     known: Definitions<'a>,
     whole: Program<'a>,
+    /// The ids of its instructions.
+    ids: Vec<Option<i64>>,
 }
 
 impl Instructions {
@@ -82,6 +89,7 @@ impl Instructions {
         self.is_entry.truncate(rows);
         self.result_bytes.truncate(rows);
         self.element_count.truncate(rows);
+        self.place.truncate(rows);
         self.channel.truncate(rows);
         self.flops.truncate(rows);
         self.moved_bytes.truncate(rows);
@@ -100,14 +108,25 @@ impl Instructions {
             None => b"",
         };
         let begun = self.program.len();
-        let mut read =
-            Module { name: module, program, frames, known: Definitions::default(), whole: Program::default() };
+        let mut read = Module {
+            name: module,
+            program,
+            frames,
+            known: Definitions::default(),
+            whole: Program::default(),
+            ids: Vec::new(),
+        };
         for (number, value, origin) in messages(module_bytes, origin)? {
             if number == hlo_module::COMPUTATIONS {
                 self.computation(value, origin, &mut read)?;
             }
         }
         self.rate(&read.whole);
+        let places = match member(module_bytes, origin, hlo_module::SCHEDULE)? {
+            Some((schedule, origin)) => places(schedule, origin)?,
+            None => HashMap::new(),
+        };
+        self.place.extend(read.ids.iter().map(|id| places.get(id.as_ref()?).copied()));
         let entry = self.strings.code(entry);
         self.is_entry.extend(self.texts[COMPUTATION][begun..].iter().map(|&name| name == entry));
         if let Some((assignment, origin)) = member(proto, origin, hlo_proto::BUFFER_ASSIGNMENT)? {
@@ -134,6 +153,7 @@ impl Instructions {
         for (number, value, origin) in messages(bytes, origin)? {
             if number == hlo_computation::INSTRUCTIONS {
                 let row = Instruction::read(value, origin, &module.frames)?;
+                module.ids.push(row.id);
                 module.known.add(row.id, row.name, row.shape_bytes, self.program.len() as u32);
                 self.push(module.name, module.program, name, is_fused, &row);
                 module.whole.add(row.into_node());
@@ -190,6 +210,7 @@ impl Instructions {
                 "is_fused" => Arc::new(BooleanArray::from(self.is_fused.clone())),
                 "result_bytes" => Arc::new(Int64Array::from(self.result_bytes.clone())),
                 "element_count" => Arc::new(Int64Array::from(self.element_count.clone())),
+                "place" => Arc::new(Int64Array::from(self.place.clone())),
                 "channel" => Arc::new(Int64Array::from(self.channel.clone())),
                 "flops" => Arc::new(Int64Array::from(self.flops.clone())),
                 "moved_bytes" => Arc::new(Int64Array::from(self.moved_bytes.clone())),
