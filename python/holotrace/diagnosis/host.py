@@ -128,7 +128,7 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     # A host that computes is never ahead of its device, so that no wait and no stall takes a lead from it.
     if not rank.computes_on_host:
         recorded = rank.cached(recording.dense)
-        told = lead.laid_to_recording(named_shares, every.found, asked, recorded, recording.PART)
+        told = lead.laid_to_recording(named_shares, every.found, asked, recorded, recording.PARTS)
         beside = lead.laid_to_stalls(told, every.found, others, asked, launches)
         told = lead.laid_to_waits(beside, every.found, asked, launches)
     is_wait = pl.col("cause") == SYNCHRONIZATION
