@@ -74,6 +74,7 @@ def reductions(
     losses: int = 1,
     work_us: Sequence[tuple[str, str, int, int]] = (),
     optimizer_us: int = 0,
+    step: int | None = 1,
 ) -> Candidate:
     """The exposed transfer of two ranks that reduce gradients from and until these times of one step.
 
@@ -91,7 +92,7 @@ def reductions(
             "collective": collective,
             "element_count": elements,
             "element_type": "BFloat16",
-            "step": 1,
+            "step": step,
             "group_size": 2,
             "clock_offset_ns": 0,
         }
@@ -118,7 +119,7 @@ def reductions(
     ]
     every = pl.DataFrame([*computed, *([*work, *timed] if computed else [])], infer_schema_length=None)
     every = every if every.is_empty() or "start_ns" in every.columns else every.with_columns(start_ns=None)
-    job = Job(every, pl.DataFrame(rows), (0, 1), 0)
+    job = Job(every, pl.DataFrame(rows, schema_overrides={"step": pl.Int64}), (0, 1), 0)
     (found,) = transfers.causes(job)
     return found
 
@@ -129,6 +130,12 @@ def test_no_more_of_the_gradients_can_be_hidden_than_the_backward_pass_has_time_
     # Two thirds of 900 us are the backward pass, and in the first third of that no bucket is complete.
     assert reductions(*at, computed_us=900).evidence["time_ns"] == pytest.approx(400_000, abs=2)
     assert reductions(*at, computed_us=9_000).evidence["time_ns"] == 1_199_000
+
+
+def test_what_is_reduced_of_a_step_before_the_recording_is_hidden_by_nothing_that_it_has() -> None:
+    """Of two ranks on an H100 that computed 3 ms in a step, 108 ms before the first of these could be hidden."""
+    with pytest.raises(ValueError, match="not enough values"):
+        reductions((0, 600), (601, 1_200), (1_202, 1_800), computed_us=900, step=None)
 
 
 def test_the_optimizer_hides_no_gradients_as_it_comes_after_them() -> None:

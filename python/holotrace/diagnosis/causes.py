@@ -200,13 +200,14 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     kept = xla_spent.without(kept, job, meetings)
     kept = [(candidate, _at_most(max(0, cost), candidate, room_ns)) for candidate, cost in kept]
     joint = max([_joint_ns([candidate for candidate, _ in kept], meetings, room_ns), *(cost for _, cost in kept)])
-    found = []
-    for candidate, cost in kept:
-        others = [other for other, _ in kept if other is not candidate]
-        last = max(0, joint - _joint_ns(others, meetings, room_ns)) if others else cost
-        low, high = min(cost, last), max(cost, last)
-        found.append(Found(candidate, cost, low, high, job_ns, profiler_ns, begun_ns, max(1, steps)))
-    known = [Found(Candidate(RECORDING, Change()), 0, 0, 0, job_ns, profiler_ns, begun_ns, max(1, steps))]
+    whole = (job_ns, profiler_ns, begun_ns, max(1, steps))
+    ranges = [(pair, _last_ns(pair, kept, joint, meetings, room_ns)) for pair in kept]
+    found = [
+        Found(candidate, cost, min(cost, last), max(cost, last), *whole)
+        for (candidate, cost), last in ranges
+        if max(cost, last) > FLOOR_RATIO * job_ns
+    ]
+    known = [Found(Candidate(RECORDING, Change()), 0, 0, 0, *whole)]
     is_much = (profiler_ns or 0) > USUAL[LAUNCH] * job_ns
     return sorted(found, key=lambda cause: -cause.cost_ns) + (known if is_much else []), joint
 
@@ -225,6 +226,14 @@ def _arrived(rows: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
 def _at_most(cost_ns: int, candidate: Candidate, room_ns: int) -> int:
     """The cost: with faster devices and links the job still takes as long as its slowest host does."""
     return min(cost_ns, max(0, room_ns)) if _is_of_devices(candidate) else cost_ns
+
+
+def _last_ns(
+    pair: tuple[Candidate, int], kept: list[tuple[Candidate, int]], joint: int, meetings: Meetings, room_ns: int
+) -> int:
+    """What the cause costs once all others are gone."""
+    others = [other for other, _ in kept if other is not pair[0]]
+    return max(0, joint - _joint_ns(others, meetings, room_ns)) if others else pair[1]
 
 
 def _joint_ns(candidates: list[Candidate], meetings: Meetings, room_ns: int) -> int:

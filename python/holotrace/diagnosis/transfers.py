@@ -228,8 +228,10 @@ def _within_what_hides(hideable: pl.DataFrame, every: pl.DataFrame, room: pl.Dat
         room, on="step", how="left", nulls_equal=True
     )
     left = (pl.col("computed_ns") - pl.col("hidden_ns")).clip(lower_bound=0)
-    part = (left / pl.col("exposed_transfer_ns").sum().over(OF_GROUP)).clip(upper_bound=1).fill_nan(1).fill_null(1)
-    return known.with_columns(pl.col("exposed_transfer_ns") * part).sort("match")
+    part = (left / pl.col("exposed_transfer_ns").sum().over(OF_GROUP)).clip(upper_bound=1).fill_nan(1)
+    # Of a step that computes nothing, as one of which the recording has the end only, nothing hides any.
+    unknown = 0 if room.height else 1
+    return known.with_columns(pl.col("exposed_transfer_ns") * part.fill_null(unknown)).sort("match")
 
 
 def _since_the_last(gathers: pl.DataFrame) -> pl.DataFrame:
