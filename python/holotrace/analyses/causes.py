@@ -112,7 +112,7 @@ def lost_time(table: pl.DataFrame) -> Iterator[Finding]:
             row["severity"],
             row["message"],
             tuple(sorted(row["ranks"])),
-            None if is_hidden(row) else row["cost_ns"],
+            None if is_hidden(row) or row["severity"] == "info" else row["cost_ns"],
             rule=row["cause"],
             what_to_do=row["advice"],
         )

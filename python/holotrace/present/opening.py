@@ -67,6 +67,8 @@ def opening(result: report.Report, analyses: report.Analyses) -> Opening:
     # What is only worth knowing may be explained by another finding.
     told = causes or [finding for finding in ordered if finding.severity != "info"] or ordered
     said = report.verdict_parts(result, analyses)
+    # That recording takes time is said already where nothing else is.
+    told = [] if said.causes.advice else told
     drawn = _waterfall(result, analyses, causes)
     return Opening(
         headline=fmt.printable(said.where_time_goes),
