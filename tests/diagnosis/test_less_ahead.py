@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import holotrace
+from holotrace.capture import UNPROFILED_STEP_NS
 from holotrace.core.schema import filled
 from holotrace.diagnosis import account, less_ahead
 from holotrace.diagnosis.candidates import Candidate, Job
@@ -182,7 +183,8 @@ def test_what_is_done_in_gaps_now_and_then_makes_hosts_less_far_ahead_of_what_th
     host = [event("python_function", loading, at, took) for at, took in ((500, 4_000), (15_000, 300))]
     # One after the other, without which the device would have had enough to do.
     calls = [event("cpu_op", "aten::mm", at, 8) for at in range(4_510, 13_990, 10)]
-    write_trace(tmp_path / "rank-0.json", events=[*work, *host, *calls])
+    measured: dict[str, Any] = {UNPROFILED_STEP_NS: 18_000_000}
+    write_trace(tmp_path / "rank-0.json", events=[*work, *host, *calls], **measured)
     told = holotrace.open(tmp_path).causes().filter(cause="input")
     assert 3_000_000 < told["cost_ns"].item() <= 4_315_000
 
@@ -209,3 +211,24 @@ def test_what_costs_little_by_itself_and_much_later_is_told(
     meetings: Any = Replayed()
     rows = less_ahead.worth_saying([(found, 10)], meetings, 1_000, lambda _: 0.01)
     assert [each.evidence.get(less_ahead.LESS_AHEAD) for each, _ in rows] == told
+
+
+@pytest.mark.parametrize(
+    ("ranks", "steps", "later_ns", "left"),
+    [
+        pytest.param((0,), (2, 4, 6), 90.0, ["logging"], id="the same time"),
+        pytest.param((0,), (2, 4, 6), 60.0, ["launch-bound", "logging"], id="a part of it"),
+        pytest.param((1,), (2, 4, 6), 90.0, ["launch-bound", "logging"], id="another rank"),
+        pytest.param((0,), (1, 3, 5), 90.0, ["launch-bound", "logging"], id="other steps"),
+    ],
+)
+def test_what_is_launched_too_late_for_want_of_a_lead_is_told_once(
+    ranks: tuple[int, ...], steps: tuple[int, ...], later_ns: float, left: list[str]
+) -> None:
+    """One rank logged in every second step, and "was launch-bound" by the same milliseconds in these."""
+    launches = Candidate("launch-bound", Change({0: [(9, 100.0)]}), (0,), (2, 4, 6))
+    logging = Candidate(
+        "logging", Change(later={0: [(9, later_ns)]}), ranks, steps, evidence={less_ahead.LESS_AHEAD: True}
+    )
+    told = less_ahead.without_their_launches([(launches, 17), (logging, 16)])
+    assert [each.cause for each, _ in told] == left

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 import polars as pl
 
-from holotrace.capture import UNPROFILED_STEP_NS
 from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit, empty, filled
 from holotrace.core.source import believable
@@ -30,6 +29,7 @@ from holotrace.diagnosis import (
     own_time,
     pace,
     pairs,
+    recording,
     recovered,
     rounds,
     small_kernels,
@@ -111,8 +111,6 @@ _MOST_CALLS = 24
 _MOST_FUNCTIONS = 64
 # When something was.
 _TIMES = ("at_ns", "start_ns", "end_ns")
-# No step takes a day.
-_LONGEST_NS = 86_400_000_000_000
 
 
 def account(rank: RankTrace) -> pl.DataFrame:
@@ -168,9 +166,8 @@ def _in_order(parts: Sequence[pl.DataFrame], base: int) -> pl.DataFrame:
 
 
 def _unprofiled(rank: RankTrace) -> pl.DataFrame:
-    told = rank.metadata.get(UNPROFILED_STEP_NS)
-    is_time = isinstance(told, int) and 0 < told < _LONGEST_NS
-    times = pl.Series([told] if is_time else [], dtype=pl.Int64)
+    measured_ns = recording.measured_step_ns(rank)
+    times = pl.Series([] if measured_ns is None else [measured_ns], dtype=pl.Int64)
     return pl.DataFrame({"time_ns": times}).with_columns(row=pl.lit(UNPROFILED), count=1)
 
 
@@ -278,7 +275,9 @@ def _summed(parts: pl.LazyFrame, edges: pl.Series, row: str) -> pl.DataFrame:
     return done(
         parts.with_columns(segment=pl.lit(edges).search_sorted(pl.col("end_ns"), side="left"))
         .sort("time_ns", "start_ns", "name", "event_id", descending=[True, False, False, False])
-        .group_by("segment", "step", "cause", "name", maintain_order=True)
+        # Code that waits often and briefly, and some that does once and long, are different code.
+        .with_columns(asked_by=pl.when(pl.col("cause") == SYNCHRONIZATION).then("detail"))
+        .group_by("segment", "step", "cause", "name", "asked_by", maintain_order=True)
         .agg(
             pl.col("start_ns", "detail", "event_id").first(),
             at_ns=pl.col("end_ns").max(),
@@ -287,6 +286,7 @@ def _summed(parts: pl.LazyFrame, edges: pl.Series, row: str) -> pl.DataFrame:
             **({"until_ns": pl.col("launched_ns").min()} if is_launched else {}),
             **({"operator": pl.col("called_in").first()} if is_called else {}),
         )
+        .drop("asked_by")
         .with_columns(row=pl.lit(row))
         .rename({"until_ns": "end_ns"}, strict=False)
     )

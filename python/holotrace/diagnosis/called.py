@@ -7,7 +7,7 @@ import polars as pl
 from holotrace.core.trace import RankTrace
 from holotrace.derive.names import distinct
 from holotrace.diagnosis import idle_windows, open_calls
-from holotrace.diagnosis.calls import host_calls, part_within
+from holotrace.diagnosis.calls import among, host_calls, part_within
 from holotrace.diagnosis.classes import (
     COLLECTION,
     COPY,
@@ -59,6 +59,32 @@ def with_callers(parts: pl.DataFrame, rank: RankTrace, call: str = "event_id") -
     return named.with_columns(pl.when(pl.col("called_in") != pl.col("responsible").fill_null("")).then("called_in"))
 
 
+def waiting(calls: pl.DataFrame, waits: pl.Series) -> pl.Series:
+    """The innermost function, module or range of the program's own around each wait; null where there is none.
+
+    Where that is around all, as the loop of a program that runs in a framework is, it is the framework's, and so it is
+    if there is no more within that than a module of the framework.
+    """
+    asked_by = open_calls.asked_by(calls, waits)
+    names = [name for name in distinct(asked_by) if name]
+    lasted = pl.col("end_ns") - pl.col("start_ns")
+    lasting = calls.filter(among(calls["name"], names)).filter(lasted >= _WHOLE_RATIO * _recorded_ns(calls))
+    whole = {*lasting["name"].cast(pl.String)}
+    asked = asked_by.is_in(
+        pl.Series([name for name in names if name in whole or is_module(name)], dtype=pl.String).implode()
+    )
+    ids = distinct(waits.filter(asked.fill_null(value=False)))
+    if ids.is_empty():
+        return asked_by
+    known = pl.DataFrame({"wait": ids, "caller": _callers(calls, ids)})
+    of_package = [is_of_package(name or "", "python_function") for name in known["caller"]]
+    known = known.filter(pl.Series(of_package, dtype=pl.Boolean))
+    found = pl.DataFrame({"wait": waits, "asked_by": asked_by}).join(
+        known, on="wait", how="left", maintain_order="left"
+    )
+    return found.select(pl.coalesce("caller", "asked_by").alias("asked_by")).to_series()
+
+
 def launching(parts: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     """The parts, what is launched too late laid to the program's innermost function that is around most of that.
 
@@ -99,8 +125,7 @@ def _callers(calls: pl.DataFrame, ids: pl.Series) -> pl.Series:
     functions were recorded, the innermost range.
     """
     known = _levels(calls, ids)
-    lasted_ns = calls.select(pl.col("end_ns").max() - pl.col("start_ns").min()).item() or 0
-    is_whole = pl.col("lasted_ns") >= _WHOLE_RATIO * lasted_ns
+    is_whole = pl.col("lasted_ns") >= _WHOLE_RATIO * _recorded_ns(calls)
     inner = (
         known.filter(kind=kind).sort("level").unique("place", keep="first") for kind in (_OWN, _OF_PACKAGE, _RANGE)
     )
@@ -116,6 +141,10 @@ def _callers(calls: pl.DataFrame, ids: pl.Series) -> pl.Series:
         )
     )
     return told["called_in"]
+
+
+def _recorded_ns(calls: pl.DataFrame) -> int:
+    return calls.select(pl.col("end_ns").max() - pl.col("start_ns").min()).item() or 0
 
 
 def _levels(calls: pl.DataFrame, ids: pl.Series) -> pl.DataFrame:

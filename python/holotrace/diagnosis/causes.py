@@ -25,6 +25,7 @@ from holotrace.diagnosis import (
     one_cause,
     over_time,
     profiled,
+    recording,
     slow_work,
     transfers,
     uneven,
@@ -46,6 +47,7 @@ from holotrace.diagnosis.classes import (
     PAUSE,
     PIPELINE,
     QUEUED,
+    RECORDING,
     SLICE_GRADIENTS,
     SLOW_HOST,
     SLOW_LINK,
@@ -60,7 +62,7 @@ from holotrace.diagnosis.classes import (
 from holotrace.diagnosis.cores import DEVICE
 from holotrace.diagnosis.hidden import with_hidden
 from holotrace.diagnosis.host_clock import Wait
-from holotrace.diagnosis.meetings import Late, Meetings, together
+from holotrace.diagnosis.meetings import Change, Late, Meetings, together
 from holotrace.diagnosis.of_functions import CALL_NS
 from holotrace.diagnosis.texts_on_host import OF_HOSTS, XLA_OF_HOSTS
 from holotrace.diagnosis.transfers import ABSENT, EXPOSES, is_gathered
@@ -130,6 +132,8 @@ class Found:
 def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[Found], int]:
     """The causes, dearest first, and what the job would gain without all of them together.
 
+    What recording itself takes, if that is much, comes last, and costs nothing.
+
     Args:
         rows: What ``account`` returns of all ranks.
         unprofiled_ns: How long a step takes without the profiler, which slows down hosts; by default what the
@@ -138,7 +142,8 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     windows = rows.filter(pl.col("row") == account.WINDOW)
     if windows.is_empty():
         return [], 0
-    rows = alike.rows(rows)
+    unprofiled_ns = profiled.measured_ns(rows) if unprofiled_ns is None else unprofiled_ns
+    rows = alike.rows(rows if unprofiled_ns is None else profiled.as_launching(rows))
     come = _arrived(rows, windows)
     visits = _visits(come)
     offsets = dict(visits.select("rank", "clock_offset_ns").unique("rank").iter_rows())
@@ -152,12 +157,8 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     job = not_recorded.told_by_others(Job(rows, visits, ranks, int(FLOOR_RATIO * job_ns)))
     hosts = list(idle.causes(job))
     hosts += less_ahead.causes(job, hosts)
-    profiler_ns = None
-    unprofiled_ns = profiled.measured_ns(rows) if unprofiled_ns is None else unprofiled_ns
-    if unprofiled_ns is not None and hosts:
-        profiler_ns = profiled.total_ns(rows, unprofiled_ns)
-        hosts = profiled.without(hosts, meetings, profiler_ns)
-        job_ns = max(1, job_ns - profiler_ns)
+    profiler_ns, hosts = profiled.apart(hosts, job, meetings, unprofiled_ns)
+    job_ns = max(1, job_ns - (profiler_ns or 0))
     every: Sequence[Candidate] = (
         *hosts,
         *chains.causes(job),
@@ -170,7 +171,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     own = dict(rows.filter(pl.col("row") == account.HOST).group_by("rank").agg(pl.col("time_ns").max()).iter_rows())
     own_ns = meetings.mean_ns(lambda met: max(own.get(rank) or 0 for rank in met))
     # What hosts take without the profiler is not known call by call.
-    room_ns = job_ns - own_ns if profiler_ns is None else job_ns
+    room_ns = job_ns if profiler_ns else job_ns - own_ns
     # Nobody waits for a replica that has more to do; devices of one rank wait for each other.
     every = [c for c in every if c.cause not in _UNEQUAL or DEVICE in c.evidence or meetings.meet_others({*c.ranks})]
     # Whether anything is told of it does not depend on what others have a part in.
@@ -181,7 +182,10 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     waits = [pair for pair in costs if pair[0].cause == SYNCHRONIZATION]
     costs = [*one_cause.once(waits, meetings), *(pair for pair in costs if pair[0].cause != SYNCHRONIZATION)]
     least_ratio = partial(_least_ratio_of_job, rank_count=len(ranks), windows=windows)
-    kept = [(c, cost) for c, cost in costs if cost > least_ratio(c) * job_ns]
+    unsure_ns = recording.UNSURE_RATIO * (profiler_ns or 0) if unprofiled_ns is None else 0
+    kept = [
+        (c, cost) for c, cost in costs if cost > max(least_ratio(c) * job_ns, unsure_ns if c.cause == LAUNCH else 0)
+    ]
     kept = chains.told(kept, costs, meetings, job_ns, len(ranks))
     kept = cores.told_once(one_cause.without_followers(one_cause.without_launches_of_unfused(kept)))
     kept = one_cause.with_copies(one_cause.once(kept, meetings), meetings)
@@ -192,7 +196,8 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
         *((c, max(cost, meetings.saved_ns(c.change)) if c.change.later else cost) for c, cost in kept),
         *less_ahead.worth_saying([pair for pair in costs if pair not in kept], meetings, job_ns, least_ratio),
     ]
-    kept = xla_spent.without(one_cause.with_own_copies(kept, meetings), job, meetings)
+    kept = one_cause.with_own_copies(less_ahead.without_their_launches(kept), meetings)
+    kept = xla_spent.without(kept, job, meetings)
     kept = [(candidate, _at_most(max(0, cost), candidate, room_ns)) for candidate, cost in kept]
     joint = max([_joint_ns([candidate for candidate, _ in kept], meetings, room_ns), *(cost for _, cost in kept)])
     found = []
@@ -201,7 +206,9 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
         last = max(0, joint - _joint_ns(others, meetings, room_ns)) if others else cost
         low, high = min(cost, last), max(cost, last)
         found.append(Found(candidate, cost, low, high, job_ns, profiler_ns, begun_ns, max(1, steps)))
-    return sorted(found, key=lambda cause: -cause.cost_ns), joint
+    known = [Found(Candidate(RECORDING, Change()), 0, 0, 0, job_ns, profiler_ns, begun_ns, max(1, steps))]
+    is_much = (profiler_ns or 0) > USUAL[LAUNCH] * job_ns
+    return sorted(found, key=lambda cause: -cause.cost_ns) + (known if is_much else []), joint
 
 
 def _arrived(rows: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
@@ -428,14 +435,15 @@ def _row(found: Found, words: Class, known_steps: tuple[int, ...], rank_count: i
     is_of_function = less_ahead.LESS_AHEAD in c.evidence and c.cause != SLOW_HOST
     told = wording.LESS_AHEAD if is_of_function else words.sentence
     is_before = bool(c.evidence.get(idle.BEFORE))
+    taken = wording.taken(found.profiler_ns or 0, found.step_count if known_steps else 1)
     whenever = wording.BEFORE_STEPS if is_before else wording.when(c.steps, known_steps)
-    sentence = told.format(**filled) + wording.called_in(c.evidence.get(CALLED_IN)) + whenever
-    if share <= FLOOR_RATIO:
+    sentence = told.format(**filled, taken=taken) + wording.called_in(c.evidence.get(CALLED_IN)) + whenever
+    if share <= FLOOR_RATIO and c.cause != RECORDING:
         sentence += wording.HIDDEN
     return {
         "rank": c.event_rank,
         "cause": c.cause,
-        "severity": "critical" if share >= _CRITICAL_RATIO else "warning",
+        "severity": "info" if c.cause == RECORDING else "critical" if share >= _CRITICAL_RATIO else "warning",
         "message": sentence[0].upper() + sentence[1:],
         "ranks": list(c.ranks),
         # Turns that were inferred have no numbers that anybody knows.

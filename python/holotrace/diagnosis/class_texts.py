@@ -144,6 +144,14 @@ CLASSES: Mapping[str, Class] = {
         seen="The host is in functions of the profiler: its start, stop and step.",
         confused="A host pause, if these functions were not recorded.",
     ),
+    classes.RECORDING: Class(
+        "recording takes about {taken}: hosts write down each of their calls, and launch kernels later than without",
+        "No cost here includes it. Measure some steps without the profiler, and pass the time of one with "
+        "--unprofiled-step-ms; holotrace.capture does that by itself.",
+        seen="Hosts make many calls for each kernel that they launch, each of which is recorded, and launch late; "
+        "about half of the time of such hosts is the profiler's.",
+        confused="Launch-bound, which is told of what hosts are late beyond that.",
+    ),
     classes.UNRECORDED: Class(
         "the device of {who} has nothing to do, and the trace does not show what the host did during that "
         "time{meanwhile}",

@@ -12,6 +12,7 @@ INPUT, COMPILATION, CHECKPOINT, EVALUATION = "input", "compilation", "checkpoint
 ALLOCATOR, COLLECTION, COPY, SYNCHRONIZATION = "allocator", "garbage-collection", "copy", "synchronization"
 FUNCTION, PAUSE, LAUNCH, COLLECTIVE = "python-function", "host-pause", "launch-bound", "collective-call"
 PROFILER, UNRECORDED, LOGGING = "profiler", "unrecorded-host", "logging"
+RECORDING = "recording"  # what hosts launch late because each of their calls is written down
 FULL_QUEUE = "full-queue"  # a launch that waits until the device has done others
 PYTHON = "python"  # interpreting between calls, part of what launching costs
 QUEUED = "queued"  # the work had been launched, and waited for other work

@@ -15,7 +15,7 @@ from holotrace.derive.kernel_kinds import COMMUNICATION
 from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
 from holotrace.derive.vendors import ALLOCATING, BLOCKING
-from holotrace.diagnosis import idle_windows, lead, open_calls, other_thread, own_time, rounds
+from holotrace.diagnosis import called, idle_windows, lead, open_calls, other_thread, own_time, recording, rounds
 from holotrace.diagnosis.calls import among, host_calls, main_thread, matching, telling_nothing
 from holotrace.diagnosis.classes import (
     ALLOCATOR,
@@ -35,7 +35,7 @@ from holotrace.diagnosis.classes import (
 )
 
 WORK_EVENTS = idle_windows.WORK_EVENTS
-READS = (*idle_windows.READS, *optimizer_ranges.READS)
+READS = (*idle_windows.READS, *optimizer_ranges.READS, *recording.READS)
 # Shorter gaps are what a device needs from one kernel to the next.
 MIN_GAP_NS = 4_000
 # What a host does in a gap for so long tells that it did not launch; and of one rank so many of these are kept.
@@ -47,6 +47,8 @@ _RETURN_NS = 60_000
 # A device begins so soon with what is launched while it has nothing else to do.
 _PROMPT_NS = 10_000
 _SENDING = re.compile(r"HtoD|Host -> Device|HOST_TO_DEVICE")
+# No host waits for what its device copies within itself.
+_WITHIN = re.compile(r"DtoD|Device -> Device|DEVICE_TO_DEVICE")
 # What the next step begins with: reduced gradients, or parameters that were gathered.
 _NEEDED_NEXT = re.compile(r"(?i)reduce|gather")
 # Operators of others that never are called but by these.
@@ -125,11 +127,13 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     told = named_shares
     # A host that computes is never ahead of its device, so that no wait and no stall takes a lead from it.
     if not rank.computes_on_host:
-        beside = lead.laid_to_stalls(named_shares, every.found, others, asked, launches)
+        recorded = rank.cached(recording.dense)
+        told = lead.laid_to_recording(named_shares, every.found, asked, recorded, recording.PARTS)
+        beside = lead.laid_to_stalls(told, every.found, others, asked, launches)
         told = lead.laid_to_waits(beside, every.found, asked, launches)
     is_wait = pl.col("cause") == SYNCHRONIZATION
     waits = told.select(pl.when(is_wait).then("event_id")).to_series()
-    asked_by = open_calls.asked_by(rank.cached(host_calls), waits)
+    asked_by = called.waiting(rank.cached(host_calls), waits)
     return done(
         told.lazy()
         .with_columns(where=pl.when(is_wait).then(asked_by).otherwise("where"))
@@ -142,12 +146,12 @@ def of_launching_threads(rank: RankTrace) -> pl.DataFrame:
     """Waits of threads that launch, since the first work that was recorded; not copies to the device."""
     calls = rank.cached(host_calls)
     threads = rank.cached(of_all_devices).found["tid"].drop_nulls().unique()
-    sent = rank[WORK_EVENTS].filter(matching(rank[WORK_EVENTS]["name"], _SENDING))["launch_id"].drop_nulls().unique()
+    sent = idle_windows.launches_of(rank, _SENDING)
     launching = calls.filter(pl.col("tid").is_in(threads.implode()), ~pl.col("event_id").is_in(sent.implode()))
     # Null where devices did nothing.
     begun_ns = pl.lit(rank[WORK_EVENTS]["start_ns"].min(), pl.Int64())
     # While it waited for what was not recorded, the host could not have launched what was.
-    waits = _waits(launching).filter(pl.col("returned_ns") > begun_ns)
+    waits = _waits(launching, rank).filter(pl.col("returned_ns") > begun_ns)
     return _named_waits(waits.with_columns(pl.max_horizontal("began_ns", begun_ns)), calls)
 
 
@@ -332,7 +336,7 @@ def _told(idle: pl.DataFrame, rank: RankTrace) -> Gaps:
     told = open_calls.of(calls, waiting, fallback=rank.cached(main_thread), ignored=telling_nothing(rank))
     numbered = told.shares.with_columns(window=waiting["window"][told.shares["window"]])
     numbered = other_thread.instead_of_pauses(numbered, waiting, calls, rank)
-    by_host = _after_waiting(_in_one(numbered, waiting), waiting, calls).select(shares.columns)
+    by_host = _after_waiting(_in_one(numbered, waiting), waiting, calls, rank).select(shares.columns)
     return Gaps(found, pl.concat([shares, by_host]), waiting, told)
 
 
@@ -375,9 +379,9 @@ def _all_of(found: pl.DataFrame, cause: str) -> pl.DataFrame:
     )
 
 
-def _after_waiting(told: pl.DataFrame, found: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+def _after_waiting(told: pl.DataFrame, found: pl.DataFrame, calls: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     """Launching after a wait for the device is what the wait costs, for as long as the host could have run ahead."""
-    waits = _waits(calls)
+    waits = _waits(calls, rank)
     if waits.is_empty() or told.is_empty():
         return told
     is_launching = pl.col("cause").is_in(_LAUNCHING)
@@ -414,12 +418,13 @@ def _after_waiting(told: pl.DataFrame, found: pl.DataFrame, calls: pl.DataFrame)
     return done(pl.concat([part.select(told.columns) for part in (laid, left)]).sort("window", maintain_order=True))
 
 
-def _waits(calls: pl.DataFrame) -> pl.DataFrame:
+def _waits(calls: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     """The calls that wait for a device, in order of their return."""
     names = BLOCKING.intersection(distinct(calls["name"]))
     return done(
         calls.lazy()
         .filter(matching(calls["category"], RUNTIME) & among(calls["name"], names))
+        .filter(~pl.col("event_id").is_in(idle_windows.launches_of(rank, _WITHIN).implode()))
         .select(wait_id="event_id", wait_parent="parent_id", call="name", began_ns="start_ns", returned_ns="end_ns")
         .sort("returned_ns")
     )
@@ -429,7 +434,7 @@ def _awaited(rank: RankTrace) -> pl.DataFrame:
     """When threads waited for a device, or for an exchange of hosts that compute: ``began_ns``, ``returned_ns``."""
     calls = rank.cached(host_calls)
     frees = freeing(rank)
-    waits = _waits(calls).select("began_ns", "returned_ns")
+    waits = _waits(calls, rank).select("began_ns", "returned_ns")
     waits = waits if frees.is_empty() else pl.concat([waits, frees]).sort("returned_ns")
     if not rank.computes_on_host:
         return waits

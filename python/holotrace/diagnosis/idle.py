@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from holotrace.diagnosis import account, awaited, of_functions
+from holotrace.diagnosis import account, awaited, of_functions, recording
 from holotrace.diagnosis.candidates import (
     APART_RATIO,
     NAMED_RATIO,
@@ -31,6 +31,7 @@ from holotrace.diagnosis.classes import (
     INPUT,
     LAUNCH,
     PAUSE,
+    RECORDING,
     SLOW_HOST,
     STALLING,
     SYNCHRONIZATION,
@@ -264,7 +265,10 @@ def _things(job: Job, slow: Sequence[int]) -> Iterator[_Idle]:
     # A slow host launches everything too late, whatever the others wait for.
     usual = gaps.filter(~pl.col("rank").is_in(slow))
     by_cause = dict(usual.group_by("cause").agg(pl.col("time_ns").sum()).iter_rows())
-    if _is_too_slow(usual, by_cause.get(LAUNCH, 0), by_cause.get(SYNCHRONIZATION, 0), job):
+    launching_ns = by_cause.get(LAUNCH, 0) - recording.UNSURE_RATIO * by_cause.get(RECORDING, 0)
+    # What recording takes is nobody's.
+    gaps = gaps.filter(pl.col("cause").ne_missing(RECORDING))
+    if _is_too_slow(usual, launching_ns, by_cause.get(SYNCHRONIZATION, 0), job):
         # A host that cannot keep up with its device loses nothing by waiting for it, and spends as much on each call.
         is_short = (pl.col("cause") == INPUT) & (pl.col("time_ns") < SHORT_NS)
         is_waiting = (pl.col("cause") == SYNCHRONIZATION) | is_short

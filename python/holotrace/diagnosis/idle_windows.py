@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import polars as pl
 
 from holotrace.core.plans import done
@@ -11,7 +13,7 @@ from holotrace.derive.kernel_kinds import COMPUTE, WORK
 from holotrace.derive.names import distinct
 from holotrace.diagnosis import open_calls, rounds
 from holotrace.diagnosis.calls import READS as READ_CALLS
-from holotrace.diagnosis.calls import among, host_calls
+from holotrace.diagnosis.calls import among, host_calls, matching
 from holotrace.diagnosis.classes import PROFILER, named
 
 WORK_EVENTS = DEVICE_EVENTS.only(
@@ -36,6 +38,12 @@ def recorded(rank: RankTrace) -> pl.DataFrame:
     launching = calls.filter(pl.col("tid").is_in(threads.implode()))
     telling = [name for name in distinct(launching["name"]) if name and named(name) not in (None, PROFILER)]
     return launching.filter(among(launching["name"], telling)).select("start_ns", "end_ns", "tid")
+
+
+def launches_of(rank: RankTrace, pattern: re.Pattern[str]) -> pl.Series:
+    """The calls that launched work whose name the pattern is found in."""
+    work = rank[WORK_EVENTS]
+    return work.filter(matching(work["name"], pattern))["launch_id"].drop_nulls().unique()
 
 
 def in_computing_queues(events: pl.DataFrame) -> pl.DataFrame:

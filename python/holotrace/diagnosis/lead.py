@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from holotrace.derive import intervals
-from holotrace.diagnosis.classes import LAUNCH, SYNCHRONIZATION, UPLOAD
+from holotrace.diagnosis.classes import INPUT, LAUNCH, QUEUED, RECORDING, SYNCHRONIZATION, UNRECORDED, UPLOAD
 
 # No host is further ahead than its device's queue is long: launches block from then on.
 QUEUE_LENGTH = 1_024  # as of CUDA
@@ -13,6 +13,93 @@ QUEUE_LENGTH = 1_024  # as of CUDA
 _SHORT_NS = 20_000
 # What a host does for what comes next, and could do while its device works.
 _AHEAD = (LAUNCH, UPLOAD)
+_NO_EVENT = pl.lit(None, pl.UInt32)
+_NOBODY = pl.lit(None, pl.String)
+_NOT_OF_CALLS = (QUEUED, UNRECORDED, SYNCHRONIZATION)
+# What goes on in gaps of which hosts make calls for so much consists of these.
+_CALLING_RATIO = 0.5
+_NEARLY_NOTHING = 0.05
+
+
+def laid_to_recording(
+    shares: pl.DataFrame, gaps: pl.DataFrame, waits: pl.DataFrame, dense: pl.DataFrame, parts: tuple[float, float]
+) -> pl.DataFrame:
+    """Lays what hosts do late to the recording, as far as they would be ahead without what that takes of their time.
+
+    Where they wait for their devices they lose what they would be ahead: launching that is late only because of a wait
+    is laid to that.
+
+    Returns the shares; those that are laid to something are split off, with that as their ``cause``.
+
+    Args:
+        shares: As of ``laid_to_waits``.
+        gaps: As of ``laid_to_waits``.
+        waits: As of ``laid_to_waits``.
+        dense: Times of which recording takes a part: ``start_ns`` and ``end_ns``, merged.
+        parts: What it takes of these, and what it does at least: what hosts stand still for is hidden without it only
+            if that is enough to hide the whole.
+    """
+    part, least = parts
+    if dense.is_empty() or shares.is_empty():
+        return shares
+    spans = gaps.select("window", "start_ns", "end_ns")
+    calling = spans.with_columns(rest_ns=intervals.uncovered_ns(spans, dense))
+    is_calling = pl.col("rest_ns") < (1 - _CALLING_RATIO) * (pl.col("end_ns") - pl.col("start_ns"))
+    of_calls = is_calling & ~pl.col("cause").is_in(_NOT_OF_CALLS)
+    known = shares.join(calling, on="window", how="left", maintain_order="left")
+    is_launching = known.select(pl.col("cause").is_in(_AHEAD) | of_calls).to_series()
+    late = _behind(shares.filter(is_launching | (shares["cause"] == SYNCHRONIZATION)), gaps, waits, dense, part)
+    told = late.select(
+        "window", cause=pl.lit(RECORDING), responsible=_NOBODY, event_id=_NO_EVENT, ratio=1 - _part("waiting_ns")
+    )
+    waited = late.filter(pl.col("stopped_ns").is_not_null(), pl.col("waiting_ns") > 0).select(
+        *("window", "responsible", "event_id"),
+        cause=pl.lit(SYNCHRONIZATION),
+        ratio=1 - (pl.col("anyway_ns") / pl.min_horizontal("waiting_ns", "own_ns")).clip(0, 1),
+    )
+    recorded = _split(shares, told, is_launching)
+    launched = _split(recorded, waited, recorded["cause"].is_in(_AHEAD))
+    standing = ~launched["cause"].is_in((*_AHEAD, RECORDING, INPUT, *_NOT_OF_CALLS))
+    every = _behind(shares.filter(~shares["cause"].is_in((QUEUED, UNRECORDED))), gaps, waits, dense, least)
+    hidden = every.filter(_part("waiting_ns") < _NEARLY_NOTHING).select(
+        "window", cause=pl.lit(RECORDING), responsible=_NOBODY, event_id=_NO_EVENT, ratio=1.0
+    )
+    return _split(launched, hidden, standing)
+
+
+def _part(late: str) -> pl.Expr:
+    return (pl.col(late) / pl.col("own_ns")).clip(0, 1)
+
+
+def _behind(
+    shares: pl.DataFrame, gaps: pl.DataFrame, waits: pl.DataFrame, dense: pl.DataFrame, part: float
+) -> pl.DataFrame:
+    """By window how late hosts would be without the recording: ``anyway_ns``, and ``waiting_ns`` where they wait.
+
+    ``own_ns`` is how late they are, but for what is laid to a wait already, which the last wait has columns of.
+    """
+    late = _late(shares, gaps, None).sort("at_ns")
+    stops = waits.select("responsible", "event_id", stopped_ns="returned_ns", at_ns="returned_ns").sort("at_ns")
+    placed = late.join_asof(stops, on="at_ns", strategy="backward", check_sortedness=False)
+    before = pl.col("at_ns").shift(1).fill_null(gaps["start_ns"].min())
+    # Since the gap before, and since that or the wait before.
+    placed = placed.with_columns(before_ns=before, since_ns=pl.max_horizontal(before, "stopped_ns"))
+    at, before_it, since = (
+        intervals.covered_before_ns(dense, placed[name]) * part for name in ("at_ns", "before_ns", "since_ns")
+    )
+    won = placed.with_columns((at - before_it).alias("won_ns"), (at - since).alias("won_since_ns"))
+    return won.with_columns(
+        own_ns=pl.col("late_ns") - pl.col("told_ns"),
+        # As in what is lost by waiting: the lead never falls below nothing.
+        anyway_ns=_beyond(pl.col("late_ns") - pl.col("won_ns"), pl.lit(0)),
+        waiting_ns=_beyond(pl.col("late_ns") - pl.col("won_since_ns"), pl.col("stopped_ns")),
+    ).filter(pl.col("own_ns") > 0)
+
+
+def _beyond(behind_ns: pl.Expr, group: pl.Expr) -> pl.Expr:
+    """How much further each makes a host fall behind its device than it has been, since the last wait of the group."""
+    furthest = behind_ns.cum_sum().over(group).cum_max().over(group).clip(lower_bound=0)
+    return furthest - furthest.shift(1, fill_value=0).over(group)
 
 
 def laid_to_stalls(
@@ -83,26 +170,27 @@ def long(waits: pl.DataFrame) -> pl.DataFrame:
     return waits.filter(pl.col("returned_ns") - pl.col("began_ns") > _SHORT_NS).sort("returned_ns")
 
 
-def _late(shares: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:
+def _late(shares: pl.DataFrame, gaps: pl.DataFrame, causes: tuple[str, ...] | None = _AHEAD) -> pl.DataFrame:
     """The windows in which the host launched too late: for how long, ``late_ns``, and when each ended, ``at_ns``.
 
-    ``told_ns`` is the part of that which is laid to a wait already.
+    ``told_ns`` is the part of that which is laid to a wait already. Without ``causes`` all that it did counts.
     """
     is_told = pl.col("cause") == SYNCHRONIZATION
     share = pl.col("share_ns")
     late = (
-        shares.filter(pl.col("cause").is_in(_AHEAD) | is_told)
+        shares.filter(pl.lit(value=True) if causes is None else pl.col("cause").is_in(causes) | is_told)
         .group_by("window")
         .agg(late_ns=share.sum(), told_ns=share.filter(is_told).sum())
     )
     return late.filter(pl.col("late_ns") > 0).join(gaps.select("window", at_ns="end_ns"), on="window")
 
 
-def _split(shares: pl.DataFrame, laid: pl.DataFrame) -> pl.DataFrame:
-    """The shares, the part ``ratio`` of launching in each window ``laid`` to something else."""
+def _split(shares: pl.DataFrame, laid: pl.DataFrame, which: pl.Series | None = None) -> pl.DataFrame:
+    """The shares, the part ``ratio`` of launching, or of ``which``, in each window ``laid`` to something else."""
+    which = shares["cause"].is_in(_AHEAD) if which is None else which
     part = (pl.col("share_ns") * pl.col("ratio")).round().cast(pl.Int64)
     known = shares.join(laid, on="window", how="left", maintain_order="left", suffix="_laid").with_columns(
-        part_ns=pl.when(pl.col("cause").is_in(_AHEAD)).then(part).fill_null(0)
+        part_ns=pl.when(which).then(part).fill_null(0)
     )
     left = known.with_columns(pl.col("share_ns") - pl.col("part_ns")).filter(pl.col("share_ns") > 0)
     taken = known.filter(pl.col("part_ns") > 0).with_columns(

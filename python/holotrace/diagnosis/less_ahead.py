@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import polars as pl
 
 from holotrace.diagnosis import account, of_functions
-from holotrace.diagnosis.candidates import Candidate, Job, by_rank, called_in, lower_median, when
-from holotrace.diagnosis.classes import BY_NAME, COPY, EVALUATION, STALLING
-from holotrace.diagnosis.meetings import Change, Meetings
+from holotrace.diagnosis.candidates import (
+    NAMED_RATIO,
+    Candidate,
+    Job,
+    are_same_steps,
+    by_rank,
+    called_in,
+    lower_median,
+    when,
+)
+from holotrace.diagnosis.classes import BY_NAME, COPY, EVALUATION, LAUNCH, STALLING
+from holotrace.diagnosis.meetings import Change, Meetings, Removed
 
 # Evidence: that it costs nothing but what others stand still for longer.
 LESS_AHEAD = "is_less_ahead"
@@ -63,6 +72,26 @@ def worth_saying(
     ]
     every = [(c, meetings.saved_ns(c.change)) for c in later]
     return [(c, cost) for c, cost in every if cost > max(_LEAST_RATIO, least_ratio(c)) * job_ns]
+
+
+def without_their_launches(kept: list[tuple[Candidate, int]]) -> list[tuple[Candidate, int]]:
+    """The causes but for what some ranks launch too late because they are less far ahead, which costs the same."""
+    delays = [candidate for candidate, _ in kept if LESS_AHEAD in candidate.evidence]
+
+    def is_theirs(launch: Candidate) -> bool:
+        lost_ns = NAMED_RATIO * _sum_ns(launch.change.removed)
+        return any(
+            delay.ranks == launch.ranks
+            and are_same_steps(delay.steps, launch.steps)
+            and _sum_ns(delay.change.later) >= lost_ns
+            for delay in delays
+        )
+
+    return [pair for pair in kept if pair[0].cause != LAUNCH or not pair[0].ranks or not is_theirs(pair[0])]
+
+
+def _sum_ns(parts: Mapping[int, Removed]) -> float:
+    return sum(ns for of_rank in parts.values() for _, ns in of_rank)
 
 
 def _told(found: Candidate) -> Candidate:

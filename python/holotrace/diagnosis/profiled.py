@@ -8,8 +8,8 @@ from dataclasses import replace
 import polars as pl
 
 from holotrace.diagnosis import account
-from holotrace.diagnosis.candidates import Candidate
-from holotrace.diagnosis.classes import COPY, PROFILER, QUEUED
+from holotrace.diagnosis.candidates import Candidate, Job, Where, candidate
+from holotrace.diagnosis.classes import COPY, LAUNCH, PROFILER, QUEUED, RECORDING
 from holotrace.diagnosis.meetings import Change, Meetings, Removed, together
 from holotrace.errors import UsageError
 
@@ -22,6 +22,32 @@ def measured_ns(rows: pl.DataFrame) -> int | None:
     times = rows.filter(pl.col("row") == account.UNPROFILED)["time_ns"].sort()
     has_steps = (rows["row"] == account.STEP).any()
     return int(times[len(times) // 2]) if has_steps and len(times) else None
+
+
+def as_launching(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows, what is laid to the recording laid to launching again, where it is known what the profiler takes."""
+    is_estimated = (pl.col("row") == account.GAP) & (pl.col("cause") == RECORDING)
+    return rows.with_columns(cause=pl.when(is_estimated).then(pl.lit(LAUNCH)).otherwise("cause"))
+
+
+def apart(
+    hosts: list[Candidate], job: Job, meetings: Meetings, unprofiled_ns: int | None
+) -> tuple[int | None, list[Candidate]]:
+    """What the profiler takes of the job, None if that is not known, and the causes of idle devices without that.
+
+    Args:
+        hosts: The causes of idle devices.
+        job: The job.
+        meetings: Replays the job.
+        unprofiled_ns: How long a step takes without the profiler; else it is estimated.
+    """
+    if unprofiled_ns is not None and hosts:
+        profiler_ns = total_ns(job.rows, unprofiled_ns)
+        return profiler_ns, without(hosts, meetings, profiler_ns) if profiler_ns else hosts
+    gaps = job.of(account.GAP).filter(pl.col("cause") == RECORDING).with_columns(part_ns="time_ns")
+    if gaps.is_empty():
+        return None, hosts
+    return meetings.saved_ns(candidate(RECORDING, None, gaps, Where((), ()), of_hosts=True).change), hosts
 
 
 def total_ns(rows: pl.DataFrame, unprofiled_ns: int) -> int:

@@ -8,9 +8,9 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive import intervals, optimizer_ranges
 from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE
 from holotrace.derive.steps import launched_in
-from holotrace.diagnosis import host, open_calls, recovered, rounds
+from holotrace.diagnosis import host, open_calls, recording, recovered, rounds
 from holotrace.diagnosis.calls import contexts, host_calls
-from holotrace.diagnosis.classes import QUEUED, is_container
+from holotrace.diagnosis.classes import QUEUED, RECORDING, is_container
 
 # A kernel is small if its device has done it in so much of the time until the next one is launched. So many in a row
 # are worth a graph, or one kernel.
@@ -60,10 +60,12 @@ def rows(rank: RankTrace) -> pl.DataFrame:
     )
     is_within = (pl.col("end_ns") <= pl.col("last_ns")).fill_null(value=False)
     # Between them hosts do nothing else, whatever that is laid to.
-    within = known.filter(is_within, pl.col("cause") != QUEUED)
+    within = known.filter(is_within, ~pl.col("cause").is_in((QUEUED, RECORDING)))
     others = known.filter(~is_within, pl.col("cause").is_in((*recovered.LATE, *recovered.STANDING)))
     launching = found.select(start_ns="began_ns", end_ns="returned_ns")
     own = found.with_columns(won_ns=intervals.uncovered_ns(launching, rank.cached(host.of_all_devices).found))
+    if rank.cached(recording.dense).height:
+        own = own.with_columns((pl.col("won_ns") * (1 - recording.PART)).cast(pl.Int64))
     # What frees memory waits, too.
     waits = (rank.cached(host.of_launching_threads), host.freeing(rank))
     again = pl.concat([frame["returned_ns"] for frame in waits]).sort()

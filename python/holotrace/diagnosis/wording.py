@@ -108,6 +108,11 @@ def verbs(ranks: tuple[int, ...], count: int) -> dict[str, str]:
     return {"is_": "is", "has": "has", **one}
 
 
+def taken(total_ns: int, steps: int) -> str:
+    """How much of each step, or of the job, something takes."""
+    return f"{total_ns / steps / 1e6:.3g} ms" + (" of each step" if steps > 1 else " of the job")
+
+
 # Of a cause that no step has.
 BEFORE_STEPS = ", before the first step"
 # Of a cause that others hide.

@@ -11,6 +11,7 @@ import polars as pl
 
 from holotrace.core.analysis import CAUSES, Finding, by_cost
 from holotrace.diagnosis.causes import FLOOR_RATIO, is_hidden
+from holotrace.diagnosis.classes import RECORDING
 from holotrace.present import format as fmt
 from holotrace.present.wording import sentence
 
@@ -21,6 +22,7 @@ _HOSTS_ONLY = (
     "ProfilerActivity.CUDA]; JAX and PyTorch/XLA: record while programs run); `operators` and `host_steps` show what "
     "took most of the hosts' time."
 )
+_NOTHING = f"No cause is known that is worth more than {fmt.percent(FLOOR_RATIO)} of the time"
 # Where less of the kernels' time has known work, the model gets more than can be said.
 _KNOWN_RATIO = 0.9
 _FACTORS = {
@@ -58,6 +60,8 @@ class Verdict:
     """Causes beyond the reasons that are told."""
     limits: str = ""
     """Of a job that loses nothing: what its time is limited by."""
+    advice: str = ""
+    """Of such a job that recording slows down: what to do to know more."""
 
     @property
     def why(self) -> tuple[str, ...]:
@@ -68,6 +72,8 @@ class Verdict:
     def next(self) -> tuple[str, ...]:
         """What to do, a line for each reason: all that is known for the first, one sentence for the others."""
         advice = [reason.advice for reason in self.reasons]
+        if self.advice:
+            return (self.advice,)
         told = [text if not place else _ENDS.split(text)[0] for place, text in enumerate(advice) if text]
         return tuple(dict.fromkeys(told))
 
@@ -83,10 +89,14 @@ def of(tables: Mapping[str, pl.DataFrame], findings: Sequence[Finding], steps: i
         return Verdict()
     if table.is_empty() and _is_of_hosts(tables):
         return Verdict(_HOSTS_ONLY)
+    recorded = table.filter(pl.col("cause") == RECORDING)
+    table = table.filter(pl.col("cause") != RECORDING)
+    if table.is_empty() and recorded.height:
+        message, advice = recorded.select("message", "advice").row(0)
+        return Verdict(f"{_NOTHING} without the profiler. {message}.", advice=advice)
     if table.is_empty():
-        nothing = f"No cause is known that is worth more than {fmt.percent(FLOOR_RATIO)} of the time."
-        return Verdict(nothing, limits=_limits(tables))
-    causes = [finding for finding in by_cost(findings) if finding.analysis == CAUSES]
+        return Verdict(f"{_NOTHING}.", limits=_limits(tables))
+    causes = [f for f in by_cost(findings) if f.analysis == CAUSES and f.rule != RECORDING]
     of_what = OF_JOB if has_more_than_steps(tables) else ""
     reasons = [_reason(finding, row_of(finding, table), steps, of_what) for finding in causes[:MOST]]
     first = table.row(0, named=True)
@@ -158,7 +168,7 @@ def _each(steps: int) -> str:
 def _saving(joint_ns: int, job_ns: float, profiler_ns: int | None, steps: int, of_share: str) -> str:
     share = f" ({fmt.percent(joint_ns / job_ns)}{of_share if steps > 1 else ''})" if job_ns else ""
     of_what = "each step" if steps > 1 else "the job"
-    taken = f" without the profiler, which took {fmt.duration(profiler_ns / steps)} of it" if profiler_ns else ""
+    taken = f" without the profiler, which takes about {fmt.duration(profiler_ns / steps)} of it" if profiler_ns else ""
     return f"{fmt.duration(joint_ns / steps)} of {of_what}{share} could be saved{taken}."
 
 

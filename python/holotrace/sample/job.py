@@ -131,7 +131,10 @@ def write(
     with _writing(directory):
         _prepare(directory, {file_name(rank, compress=compress) for rank in plan.present})
     course = _course(plan)
-    each = partial(_write_rank, plan, course.meetings, directory, events=events, stacks=stacks, compress=compress)
+    step_ns = course.job_ns // len(plan.shape.steps)
+    each = partial(
+        _write_rank, plan, course.meetings, step_ns, directory, events=events, stacks=stacks, compress=compress
+    )
     with _writing(directory):
         exposed = dict(zip(plan.present, (executor.map if executor else map)(each, plan.present), strict=True))
     costs = planting.costs(plan.faults, lambda having: _course(_without(plan, having)).job_ns)
@@ -181,6 +184,7 @@ def simulated_ns(
 def _write_rank(
     plan: _Plan,
     meetings: Mapping[int, list[int]],
+    step_ns: int,
     directory: Path,
     rank: int,
     *,
@@ -190,7 +194,12 @@ def _write_rank(
 ) -> Mapping[int, int]:
     """Write one rank's file; returns what it exposed of communication in each step."""
     text = RankText(
-        rank, plan.world, plan.experts(rank), clock_offset_ns=plan.clock_offset_ns(rank), shapes=events is None
+        rank,
+        plan.world,
+        plan.experts(rank),
+        clock_offset_ns=plan.clock_offset_ns(rank),
+        shapes=events is None,
+        step_ns=step_ns,
     )
     recorder = Recorder(text, stacks=stacks)
     process = plan.process(rank, recorder)

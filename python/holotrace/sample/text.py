@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from holotrace.capture import UNPROFILED_STEP_NS
 from holotrace.sample.model import MULTIPROCESSORS, Call, Op, Work
 
 BASE_NS = 1759300074000000000  # Kineto counts time stamps from such a base
@@ -21,7 +22,14 @@ class RankText:
     """How one rank's process, device and clock show in its entries."""
 
     def __init__(
-        self, rank: int, world: tuple[int, ...], experts: tuple[int, ...], *, clock_offset_ns: int, shapes: bool
+        self,
+        rank: int,
+        world: tuple[int, ...],
+        experts: tuple[int, ...],
+        *,
+        clock_offset_ns: int,
+        shapes: bool,
+        step_ns: int,
     ) -> None:
         self.rank = rank
         self.world = world
@@ -31,6 +39,7 @@ class RankText:
         self.autograd_tid = self.pid + 56
         self.watchdog_tid = 1_356_146_368 + rank
         self.shapes = shapes
+        self.step_ns = step_ns
         self._origin_ns = START_NS + clock_offset_ns
 
     def us(self, time_ns: int) -> str:
@@ -133,10 +142,12 @@ class RankText:
             "nccl_version": "2.27.5",
         }
         shapes = '      "record_shapes": 1,\n' if self.shapes else ""
+        # Recording a job that is made up takes nothing.
+        unprofiled = f'      "{UNPROFILED_STEP_NS}": {self.step_ns},\n'
         return (
             f'\n  {{\n    "schemaVersion": 1,\n    "deviceProperties": [\n{devices}\n    ],\n'
             '      "cupti_version": 26,\n      "cuda_runtime_version": 12080,\n      "cuda_driver_version": 12080,\n'
-            f'      "distributedInfo": {json.dumps(distributed)},\n{shapes}'
+            f'      "distributedInfo": {json.dumps(distributed)},\n{shapes}{unprofiled}'
             f'      "trace_id": "{self.rank:032X}",\n'
             f'  "displayTimeUnit": "ms",\n  "baseTimeNanoseconds": {BASE_NS},\n  "traceEvents": [\n'
         )

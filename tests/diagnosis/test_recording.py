@@ -1,0 +1,98 @@
+"""What hosts launch late because each of their calls is written down is no cause of lost time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+import holotrace
+from holotrace.capture import UNPROFILED_STEP_NS
+from holotrace.cli import main
+from trace_files import write_trace
+
+STEPS, LAUNCHES, LAUNCH_US = 4, 100, 30
+
+
+def event(cat: str, name: str, ts: int, dur: int, **args: int) -> dict[str, Any]:
+    place = {"pid": 0, "tid": 7} if cat == "kernel" else {"pid": 1, "tid": 1}
+    return {"ph": "X", "cat": cat, "name": name, **place, "ts": ts, "dur": dur, "args": args}
+
+
+def causes(folder: Path, kernel_us: int, *, calls: int = 6, reads: int = 0, **metadata: Any) -> pl.DataFrame:
+    """Causes of steps of launches that take the host 30 us each, with so many calls on record for each of them.
+
+    After each ``reads`` launches the host reads a result, for which it waits until the device has done all.
+    """
+    events, host, device = [], 0, 0
+    for step in range(STEPS):
+        begin = host
+        for number in range(1, LAUNCHES + 1):
+            correlation = step * LAUNCHES + number
+            nested = [event("cpu_op", f"aten::op{place}", host + place, 28 - 2 * place) for place in range(calls - 1)]
+            begun = max(device, host + 20)
+            events += [
+                *nested,
+                event("cuda_runtime", "cudaLaunchKernel", host + 10, 9, correlation=correlation),
+                event("kernel", "gemm", begun, kernel_us, correlation=correlation, stream=7, device=0),
+            ]
+            host, device = host + LAUNCH_US, begun + kernel_us
+            if reads and number % reads == 0:
+                until = max(host, device) + 3
+                events += [
+                    event("python_function", "train.py(7): check", host, until - host + 2),
+                    event("cpu_op", "aten::item", host + 1, until - host),
+                    event("cuda_runtime", "cudaStreamSynchronize", host + 2, until - host - 2),
+                ]
+                host = until + 3
+        events.append(event("user_annotation", f"ProfilerStep#{step}", begin, host - begin))
+    write_trace(folder / "rank-0.json", events=events, **metadata)
+    return holotrace.open(folder).causes()
+
+
+def test_a_host_that_would_be_fast_enough_without_being_recorded_is_no_cause(tmp_path: Path) -> None:
+    """A healthy transformer on an H100 was told to be launch-bound, worth a third of its recorded steps."""
+    (found,) = causes(tmp_path, 20).to_dicts()
+    assert (found["cause"], found["severity"], found["cost_ns"]) == ("recording", "info", 0)
+    assert found["profiler_ns"] == pytest.approx(STEPS * LAUNCHES * 10_000, rel=0.05)
+    assert "about 1" in found["message"] and "of each step" in found["message"]
+
+
+def test_a_host_that_is_too_slow_anyway_is_worth_what_it_takes_without_being_recorded(tmp_path: Path) -> None:
+    """Half of 30 us for each launch, of which the device computes in 5."""
+    found = causes(tmp_path, 5).row(0, named=True)
+    assert found["cause"] == "launch-bound"
+    assert found["cost_ns"] == pytest.approx(STEPS * LAUNCHES * 10_000, rel=0.05)
+    assert found["share_ratio"] == pytest.approx(10 / 15, rel=0.05)
+
+
+def test_where_few_calls_are_on_record_these_take_nothing(tmp_path: Path) -> None:
+    (found,) = causes(tmp_path, 5, calls=2).to_dicts()
+    assert found["cause"] == "launch-bound"
+    assert found["cost_ns"] == pytest.approx(STEPS * LAUNCHES * 25_000, rel=0.05)
+
+
+def test_where_the_recorder_measured_what_it_takes_nothing_is_estimated(tmp_path: Path) -> None:
+    (found,) = causes(tmp_path, 5, **{UNPROFILED_STEP_NS: LAUNCHES * LAUNCH_US * 1_000}).to_dicts()
+    assert found["cost_ns"] == pytest.approx(STEPS * LAUNCHES * 25_000, rel=0.05)
+
+
+def test_a_wait_costs_what_its_host_would_be_ahead_without_being_recorded(tmp_path: Path) -> None:
+    """Reading the loss on an H100 was told as launching: a recorded host was too late to wait for its device."""
+    found = causes(tmp_path, 16, reads=10)
+    assert found["cause"].to_list() == ["synchronization", "recording"]
+    assert "train.py(7): check" in found["message"][0]
+    # A host that is not recorded takes 15 us for each launch: without the waits only the first of all is late.
+    assert found["cost_ns"][0] < STEPS * LAUNCHES / 10 * 40_000
+
+
+def test_the_verdict_says_what_recording_takes_and_how_to_measure_it(tmp_path: Path) -> None:
+    causes(tmp_path, 20)
+    told = CliRunner().invoke(main, ["report", str(tmp_path), "-o", str(tmp_path / "x.md")]).output
+    said = " ".join(told.replace("│", " ").split())
+    assert "No cause is known that is worth more than 1.0% of the time without the profiler." in said
+    assert "Recording takes about" in said and "--unprofiled-step-ms" in said
+    assert "idle for" not in said
