@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import polars as pl
+import pytest
 
 from holotrace.diagnosis import xla_chains
 
@@ -26,3 +27,14 @@ def test_spans_are_cut_where_what_the_host_did_begins_and_ends() -> None:
     spans = pl.DataFrame({"window": [0, 1], "start_ns": [0, 50], "end_ns": [30, 60]})
     own = pl.DataFrame({"start_ns": [10, 55], "end_ns": [20, 80]})
     assert xla_chains.cut(spans, own).rows() == [(0, 0, 10), (0, 10, 20), (0, 20, 30), (1, 50, 55), (1, 55, 60)]
+
+
+@pytest.mark.parametrize(("began_ns", "ways"), [(2 * MS, []), (5 * MS - 50_000, [(0, 5 * MS)])])
+def test_a_host_that_waits_as_its_device_runs_dry_is_not_on_its_way_unless_it_only_reads_what_is_there(
+    began_ns: int, ways: list[tuple[int, int]]
+) -> None:
+    """A function that a program calls back was told a second time, in the gap after that program."""
+    gaps = pl.DataFrame({"window": [0], "start_ns": [5 * MS], "end_ns": [7 * MS], "launch_ns": [7 * MS - 1]})
+    own = pl.DataFrame({"start_ns": [1 * MS], "end_ns": [2 * MS]})
+    waits = pl.DataFrame({"began_ns": [began_ns], "returned_ns": [5 * MS + 400_000]})
+    assert xla_chains.begun(gaps, pl.Series([0]), own, waits).select("start_ns", "end_ns").rows() == ways

@@ -32,7 +32,8 @@ def begun(gaps: pl.DataFrame, stops: pl.Series, own: pl.DataFrame, waits: pl.Dat
     late = gaps.filter(pl.col("launch_ns") > pl.col("start_ns")).sort("start_ns")
     since = stops.unique().sort().to_frame("since_ns").with_columns(at_ns="since_ns")
     ended = own.select(returns_ns="end_ns", began_ns="start_ns").sort("returns_ns")
-    waited = waits.select(waited_ns="began_ns", until_ns="returned_ns").sort("waited_ns")
+    # What reads a result that is there takes some time, too.
+    waited = waits.select(waited_ns=pl.col("began_ns") + _SOON_NS, until_ns="returned_ns").sort("waited_ns")
     begins = own.select(next_ns="start_ns").sort("next_ns")
     over = own.select(over_ns="end_ns").sort("over_ns")
     known = (
