@@ -168,7 +168,10 @@ def _each(steps: int) -> str:
 def _saving(joint_ns: int, job_ns: float, profiler_ns: int | None, steps: int, of_share: str) -> str:
     share = f" ({fmt.percent(joint_ns / job_ns)}{of_share if steps > 1 else ''})" if job_ns else ""
     of_what = "each step" if steps > 1 else "the job"
-    taken = f" without the profiler, which takes about {fmt.duration(profiler_ns / steps)} of it" if profiler_ns else ""
+    is_much = (profiler_ns or 0) > FLOOR_RATIO * job_ns
+    taken = (
+        f" without the profiler, which takes about {fmt.duration((profiler_ns or 0) / steps)} of it" if is_much else ""
+    )
     return f"{fmt.duration(joint_ns / steps)} of {of_what}{share} could be saved{taken}."
 
 
