@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from holotrace.derive import intervals
-from holotrace.diagnosis.classes import LAUNCH, RECORDING, SYNCHRONIZATION, UPLOAD
+from holotrace.diagnosis.classes import FUNCTION, LAUNCH, LOGGING, PAUSE, RECORDING, SYNCHRONIZATION, UPLOAD
 
 # No host is further ahead than its device's queue is long: launches block from then on.
 QUEUE_LENGTH = 1_024  # as of CUDA
@@ -13,6 +15,8 @@ QUEUE_LENGTH = 1_024  # as of CUDA
 _SHORT_NS = 20_000
 # What a host does for what comes next, and could do while its device works.
 _AHEAD = (LAUNCH, UPLOAD)
+# What else it does itself, which a device does not notice while it has enough to do.
+_BESIDE = (PAUSE, FUNCTION, LOGGING)
 _NO_EVENT = pl.lit(None, pl.UInt32)
 
 
@@ -21,8 +25,8 @@ def laid_to_recording(
 ) -> pl.DataFrame:
     """Lays launching too late to the recording, as far as hosts would be ahead without what that takes of their time.
 
-    Where they wait for their devices they lose what they would be ahead: what is late only because of that is laid to
-    the wait before it.
+    So it does what else hosts do meanwhile: their devices would not have noticed it. Where they wait for their devices
+    they lose what they would be ahead: what is late only because of that is laid to the wait before it.
 
     Returns the shares; those that are laid to something are split off, with that as their ``cause``.
 
@@ -33,7 +37,7 @@ def laid_to_recording(
         dense: Times in which recording takes that ``part`` of the host's time: ``start_ns`` and ``end_ns``, merged.
         part: Of these.
     """
-    late = _late(shares, gaps).sort("at_ns")
+    late = _late(shares, gaps, (*_AHEAD, *_BESIDE)).sort("at_ns")
     if dense.is_empty() or late.is_empty():
         return shares
     ends = waits.select("responsible", "event_id", stopped_ns="returned_ns", at_ns="returned_ns").sort("at_ns")
@@ -60,7 +64,7 @@ def laid_to_recording(
     waited = ratios.filter(pl.col("stopped_ns").is_not_null(), pl.col("waiting_ns") > 0).select(
         "window", "responsible", "event_id", cause=pl.lit(SYNCHRONIZATION), ratio=only_waiting
     )
-    return _split(_split(shares, told), waited)
+    return _split(_split(shares, told, (*_AHEAD, *_BESIDE)), waited)
 
 
 def _beyond(behind_ns: pl.Expr, group: pl.Expr) -> pl.Expr:
@@ -137,7 +141,7 @@ def long(waits: pl.DataFrame) -> pl.DataFrame:
     return waits.filter(pl.col("returned_ns") - pl.col("began_ns") > _SHORT_NS).sort("returned_ns")
 
 
-def _late(shares: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:
+def _late(shares: pl.DataFrame, gaps: pl.DataFrame, causes: Sequence[str] = _AHEAD) -> pl.DataFrame:
     """The windows in which the host launched too late: for how long, ``late_ns``, and when each ended, ``at_ns``.
 
     ``told_ns`` is the part of that which is laid to a wait already.
@@ -145,18 +149,18 @@ def _late(shares: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:
     is_told = pl.col("cause") == SYNCHRONIZATION
     share = pl.col("share_ns")
     late = (
-        shares.filter(pl.col("cause").is_in(_AHEAD) | is_told)
+        shares.filter(pl.col("cause").is_in(causes) | is_told)
         .group_by("window")
         .agg(late_ns=share.sum(), told_ns=share.filter(is_told).sum())
     )
     return late.filter(pl.col("late_ns") > 0).join(gaps.select("window", at_ns="end_ns"), on="window")
 
 
-def _split(shares: pl.DataFrame, laid: pl.DataFrame) -> pl.DataFrame:
-    """The shares, the part ``ratio`` of launching in each window ``laid`` to something else."""
+def _split(shares: pl.DataFrame, laid: pl.DataFrame, causes: Sequence[str] = _AHEAD) -> pl.DataFrame:
+    """The shares, the part ``ratio`` of such ``causes`` in each window ``laid`` to something else."""
     part = (pl.col("share_ns") * pl.col("ratio")).round().cast(pl.Int64)
     known = shares.join(laid, on="window", how="left", maintain_order="left", suffix="_laid").with_columns(
-        part_ns=pl.when(pl.col("cause").is_in(_AHEAD)).then(part).fill_null(0)
+        part_ns=pl.when(pl.col("cause").is_in(causes)).then(part).fill_null(0)
     )
     left = known.with_columns(pl.col("share_ns") - pl.col("part_ns")).filter(pl.col("share_ns") > 0)
     taken = known.filter(pl.col("part_ns") > 0).with_columns(
