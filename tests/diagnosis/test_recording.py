@@ -14,7 +14,8 @@ from holotrace.capture import UNPROFILED_STEP_NS
 from holotrace.cli import main
 from trace_files import write_trace
 
-STEPS, LAUNCHES, LAUNCH_US = 4, 100, 30
+STEPS, LAUNCHES, LAUNCH_US = 4, 160, 30
+TRACKING = "train.py(90): track"
 
 
 def event(cat: str, name: str, ts: int, dur: int, **args: int) -> dict[str, Any]:
@@ -22,10 +23,13 @@ def event(cat: str, name: str, ts: int, dur: int, **args: int) -> dict[str, Any]
     return {"ph": "X", "cat": cat, "name": name, **place, "ts": ts, "dur": dur, "args": args}
 
 
-def causes(folder: Path, kernel_us: int, *, calls: int = 6, reads: int = 0, **metadata: Any) -> pl.DataFrame:
+def causes(
+    folder: Path, kernel_us: int, *, calls: int = 6, reads: int = 0, tracks_us: int = 0, **metadata: Any
+) -> pl.DataFrame:
     """Causes of steps of launches that take the host 30 us each, with so many calls on record for each of them.
 
-    After each ``reads`` launches the host reads a result, for which it waits until the device has done all.
+    After each ``reads`` launches the host reads a result, for which it waits until the device has done all. At the end
+    of each step it is in a function of its own for so long.
     """
     events, host, device = [], 0, 0
     for step in range(STEPS):
@@ -48,6 +52,9 @@ def causes(folder: Path, kernel_us: int, *, calls: int = 6, reads: int = 0, **me
                     event("cuda_runtime", "cudaStreamSynchronize", host + 2, until - host - 2),
                 ]
                 host = until + 3
+        if tracks_us:
+            events.append(event("python_function", TRACKING, host, tracks_us))
+            host += tracks_us
         events.append(event("user_annotation", f"ProfilerStep#{step}", begin, host - begin))
     write_trace(folder / "rank-0.json", events=events, **metadata)
     return holotrace.open(folder).causes()
@@ -96,3 +103,19 @@ def test_the_verdict_says_what_recording_takes_and_how_to_measure_it(tmp_path: P
     assert "No cause is known that is worth more than 1.0% of the time without the profiler." in said
     assert "Recording takes about" in said and "--unprofiled-step-ms" in said
     assert "idle for" not in said
+
+
+@pytest.mark.parametrize(
+    ("kernel_us", "cost_us"),
+    [
+        pytest.param(29, 0, id="the device would have had enough to do"),
+        pytest.param(15, 1_300, id="the device waits for its host anyway"),
+    ],
+)
+def test_what_hosts_do_beside_a_device_that_is_busy_without_the_recording_costs_nothing(
+    tmp_path: Path, kernel_us: int, cost_us: int
+) -> None:
+    """Calls of a framework's logger cost 4 % of a step, as long as the step was recorded."""
+    found = causes(tmp_path, kernel_us, tracks_us=1_300).filter(cause="python-function")
+    assert found["responsible"].to_list() == [TRACKING] * (cost_us > 0)
+    assert found["cost_per_step_ns"].sum() == pytest.approx(cost_us * 1_000, rel=0.2)
