@@ -6,6 +6,7 @@ mod frames;
 mod groups;
 mod heap;
 mod messages;
+mod module;
 mod products;
 mod schedule;
 mod shape;
@@ -19,10 +20,11 @@ use arrow_array::{ArrayRef, BooleanArray, Int64Array, LargeStringArray, RecordBa
 use crate::columns::arrow::{NONE, batch};
 use crate::columns::interner::Interner;
 use crate::error::{Error, Result as CoreResult};
-use crate::xplane::hlo::buffers::{Buffer, Definitions, buffers};
+use crate::xplane::hlo::buffers::{Buffer, buffers};
 use crate::xplane::hlo::frames::Frames;
 use crate::xplane::hlo::groups::{device_list, iota_groups, members, mesh_groups};
 use crate::xplane::hlo::messages::messages;
+use crate::xplane::hlo::module::Module;
 use crate::xplane::hlo::products::Product;
 use crate::xplane::hlo::schedule::places;
 use crate::xplane::hlo::shape::Shape;
@@ -58,17 +60,6 @@ const TEXTS: [&str; 10] =
 
 /// Where among them the name of the computation is.
 const COMPUTATION: usize = 3;
-
-/// A program that is being read.
-struct Module<'a> {
-    name: &'a [u8],
-    program: i64,
-    frames: Frames,
-    known: Definitions<'a>,
-    whole: Program<'a>,
-    /// The ids of its instructions.
-    ids: Vec<Option<i64>>,
-}
 
 impl Instructions {
     /// Add all instructions of an `HloProto` that begins at `origin` in the file; none of one that is damaged.
@@ -108,14 +99,7 @@ impl Instructions {
             None => b"",
         };
         let begun = self.program.len();
-        let mut read = Module {
-            name: module,
-            program,
-            frames,
-            known: Definitions::default(),
-            whole: Program::default(),
-            ids: Vec::new(),
-        };
+        let mut read = Module::new(module, program, frames);
         for (number, value, origin) in messages(module_bytes, origin)? {
             if number == hlo_module::COMPUTATIONS {
                 self.computation(value, origin, &mut read)?;
