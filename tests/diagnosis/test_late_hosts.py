@@ -206,7 +206,8 @@ def test_the_only_rank_that_was_recorded_waits_for_data_or_for_others(tmp_path: 
         assert cause["ranks"] == [2]
         assert cause["message"].startswith("Rank 2 waits in ")
         assert "3 ranks that were not recorded" in cause["message"]
-        assert cause["cost_ns"] > 0.3 * 40_000_000
+        # What is computed in each of four steps could hide so much of it.
+        assert cause["cost_ns"] == pytest.approx(4 * 2_000_000, rel=0.05)
 
 
 @pytest.mark.parametrize(
