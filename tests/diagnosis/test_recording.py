@@ -96,6 +96,17 @@ def test_a_wait_costs_what_its_host_would_be_ahead_without_being_recorded(tmp_pa
     assert found["cost_ns"][0] < STEPS * LAUNCHES / 10 * 40_000
 
 
+@pytest.mark.parametrize("calls", [2, 6])
+def test_what_recording_takes_of_some_ranks_is_no_fault_of_the_others(tmp_path: Path, calls: int) -> None:
+    """Hosts that make nearly enough calls for each launch would have been launch-bound beside those that do."""
+    for rank, count in enumerate((6, 6, calls)):
+        info = {"rank": rank, "world_size": 3, "backend": "nccl"}
+        causes(tmp_path / str(rank), 20, calls=count, distributedInfo=info)
+    found = holotrace.open(tmp_path, recursive=True).causes()
+    assert found["cause"].to_list() == ["recording" if calls == 6 else "launch-bound"]
+    assert found["ranks"].to_list() == [[]]
+
+
 def test_the_verdict_says_what_recording_takes_and_how_to_measure_it(tmp_path: Path) -> None:
     causes(tmp_path, 20)
     told = CliRunner().invoke(main, ["report", str(tmp_path), "-o", str(tmp_path / "x.md")]).output

@@ -143,7 +143,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     if windows.is_empty():
         return [], 0
     unprofiled_ns = profiled.measured_ns(rows) if unprofiled_ns is None else unprofiled_ns
-    rows = alike.rows(rows if unprofiled_ns is None else profiled.as_launching(rows))
+    rows = alike.rows(profiled.alike(rows) if unprofiled_ns is None else profiled.as_launching(rows))
     come = _arrived(rows, windows)
     visits = _visits(come)
     offsets = dict(visits.select("rank", "clock_offset_ns").unique("rank").iter_rows())

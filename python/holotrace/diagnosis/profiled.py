@@ -13,6 +13,8 @@ from holotrace.diagnosis.classes import COPY, LAUNCH, PROFILER, QUEUED, RECORDIN
 from holotrace.diagnosis.meetings import Change, Meetings, Removed, together
 from holotrace.errors import UsageError
 
+# Ranks that launch late by so much less than others do are no matter.
+_MUCH_RATIO = 0.1
 # Not the host's time: devices copy, and wait for each other, as fast as without a profiler.
 _OF_DEVICES = (COPY, QUEUED, PROFILER)
 
@@ -28,6 +30,18 @@ def as_launching(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows, what is laid to the recording laid to launching again, where it is known what the profiler takes."""
     is_estimated = (pl.col("row") == account.GAP) & (pl.col("cause") == RECORDING)
     return rows.with_columns(cause=pl.when(is_estimated).then(pl.lit(LAUNCH)).otherwise("cause"))
+
+
+def alike(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows, nothing laid to the recording where that is known of some of the ranks that launch late only.
+
+    What it takes of some would be a fault of the others.
+    """
+    gaps = rows.filter(pl.col("row") == account.GAP, pl.col("cause").is_in((LAUNCH, RECORDING)))
+    is_told = gaps.group_by("rank").agg(pl.col("cause").eq(RECORDING).any(), time_ns=pl.col("time_ns").sum())
+    untold, told = (is_told.filter(pl.col("cause") == known)["time_ns"] for known in (False, True))
+    is_of_some = len(untold) and len(told) and max(untold) > _MUCH_RATIO * max(told)
+    return as_launching(rows) if is_of_some else rows
 
 
 def apart(
