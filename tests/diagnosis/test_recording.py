@@ -10,8 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 import holotrace
+from holotrace.analyses import ALL
 from holotrace.capture import UNPROFILED_STEP_NS
 from holotrace.cli import main
+from holotrace.present.opening import opening
 from trace_files import write_trace
 
 STEPS, LAUNCHES, LAUNCH_US = 4, 160, 30
@@ -114,6 +116,10 @@ def test_the_verdict_says_what_recording_takes_and_how_to_measure_it(tmp_path: P
     assert "No cause is known that is worth more than 1.0% of the time without the profiler." in said
     assert "Recording takes about" in said and "--unprofiled-step-ms" in said
     assert "idle for" not in said
+    job = holotrace.open(tmp_path)
+    first = opening(job.run(), ALL)
+    assert "To measure it, time some steps without the profiler" in first.limits
+    assert [cause.severity for cause in first.causes if cause.severity == "info"] == []
 
 
 @pytest.mark.parametrize(

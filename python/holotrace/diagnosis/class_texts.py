@@ -145,9 +145,9 @@ CLASSES: Mapping[str, Class] = {
         confused="A host pause, if these functions were not recorded.",
     ),
     classes.RECORDING: Class(
-        "recording takes about {taken}: hosts write down each of their calls, and launch kernels later than without",
-        "No cost here includes it. Measure some steps without the profiler, and pass the time of one with "
-        "--unprofiled-step-ms; holotrace.capture does that by itself.",
+        "recording takes about {taken}: hosts write down each of their calls, and launch kernels later because of that",
+        "The costs of causes do not include it. To measure it, time some steps without the profiler, and pass the time "
+        "of one with --unprofiled-step-ms; holotrace.capture does both.",
         seen="Hosts make many calls for each kernel that they launch, each of which is recorded, and launch late; "
         "about half of the time of such hosts is the profiler's.",
         confused="Launch-bound, which is told of what hosts are late beyond that.",

@@ -65,18 +65,19 @@ def opening(result: report.Report, analyses: report.Analyses) -> Opening:
     ordered = by_cost(result.findings)
     causes = [finding for finding in ordered if finding.analysis == CAUSES]
     # What is only worth knowing may be explained by another finding.
-    told = causes or [finding for finding in ordered if finding.severity != "info"] or ordered
+    wrong = [finding for finding in ordered if finding.severity != "info"]
     said = report.verdict_parts(result, analyses)
-    # That recording takes time is said already where nothing else is.
-    told = [] if said.causes.advice else told
+    # What recording takes is told beside causes, and is said already where there are none.
+    has_causes = any(finding.severity != "info" for finding in causes)
+    told = causes if has_causes else wrong or ([] if said.causes.advice else ordered)
     drawn = _waterfall(result, analyses, causes)
     return Opening(
         headline=fmt.printable(said.where_time_goes),
         saving=said.causes.saving,
-        limits=said.causes.limits,
+        limits=said.causes.limits or said.causes.advice,
         causes=tuple(_cause(finding, result, analyses) for finding in told[:MOST]),
         more=max(0, len(told) - MOST),
-        noun="cause" if causes else "finding",
+        noun="cause" if has_causes else "finding",
         waterfall=drawn,
         waterfall_title=_title(result, drawn),
         status=_status(result, analyses),
