@@ -376,6 +376,16 @@ OF_XLA: Mapping[str, Class] = {
         "for loops and branches whose length depends on the data.",
         to_know_more="",
     ),
+    classes.WRONG_TYPE: replace(
+        CLASSES[classes.WRONG_TYPE],
+        sentence="{who} {computes} matrix products of f32 with all their bits (most of that time in {what}), while the "
+        "device multiplies fewer bits many times faster",
+        advice="If the accuracy allows, multiply bf16, or let products of f32 leave out bits: no precision=HIGHEST and "
+        'no jax_default_matmul_precision="highest" (JAX), torch_xla.backends.set_mat_mul_precision("default") '
+        "(PyTorch/XLA).",
+        seen="Products of a GPU whose precision is HIGHEST, if they take as long as on its units for fp32. The cost is "
+        "computed from 0.6 of the TF32 peak.",
+    ),
     classes.INEFFICIENT: replace(
         CLASSES[classes.INEFFICIENT],
         sentence="operations of {who} reach less than a fifth of what the device allows, while others of their kind "

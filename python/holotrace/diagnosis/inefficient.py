@@ -12,12 +12,12 @@ from holotrace.diagnosis.classes import INEFFICIENT, WRONG_TYPE
 
 READS = unfused.READS
 # Units for fp32 do so many times less than those for narrow types, where these are used at all.
-_FP32_TIMES = 5
+FP32_TIMES = 5
 _NARROW = "BFloat16|Half|Float8|char"
 # Kernels that compute on the units for fp32, and what products reach of their limits: in fp32 0.72 to 0.80 on an H100,
 # and with TF32 instead of it 0.61.
 _FP32_KERNELS = r"(?i)simt|sgemm|ffma"
-_LIMITED_RATIO, _MOST_RATIO, TF32_RATIO = 0.4, 1.05, 0.6
+LIMITED_RATIO, MOST_RATIO, TF32_RATIO = 0.4, 1.05, 0.6
 # What products in fp32 reach of the peak where sizes are unknown, and names of kernels that are products.
 _FP32_RATIO, _PRODUCTS = 0.75, r"(?i)gemm|fprop|dgrad|wgrad|conv"
 # Healthy kernels reach most of what the device's limits allow for their shapes; one that is far from it a fifth.
@@ -90,7 +90,7 @@ def with_excess(calls: pl.LazyFrame, tf32: float | None) -> pl.LazyFrame:
             _is_narrow=pl.col("input_types").cast(pl.String).str.contains(_NARROW),
         )
         .with_columns(_most=most)
-        .with_columns(_is_wide=is_product & ~is_narrow & (pl.col("peak_flops") * _FP32_TIMES <= pl.col("_most")))
+        .with_columns(_is_wide=is_product & ~is_narrow & (pl.col("peak_flops") * FP32_TIMES <= pl.col("_most")))
         .with_columns(
             _rate=pl.col("flops").filter(narrow).sum() / pl.col("span_ns").filter(narrow).sum(),
             _tf32_ns=_in_tf32(tf32, is_product & ~is_narrow.any() & is_exact),
@@ -116,7 +116,7 @@ def of_unknown_sizes(calls: pl.LazyFrame, times: float) -> pl.LazyFrame:
     kernel = pl.col("kernel").cast(pl.String)
     is_wide = kernel.str.contains(_FP32_KERNELS) & kernel.str.contains(_PRODUCTS)
     needed_ratio = _FP32_RATIO / (TF32_RATIO * times)
-    found = calls.filter(pl.lit(times >= _FP32_TIMES), pl.col("input_dims").is_null(), is_wide)
+    found = calls.filter(pl.lit(times >= FP32_TIMES), pl.col("input_dims").is_null(), is_wide)
     return found.filter(pl.col("span_ns") >= unfused.LONG_NS).with_columns(
         time_ns=((1 - needed_ratio) * pl.col("span_ns")).round().cast(pl.Int64), cause=pl.lit(WRONG_TYPE)
     )
@@ -129,8 +129,8 @@ def _in_tf32(peak: float | None, is_asked: pl.Expr) -> pl.Expr:
     of_peak = pl.col("flops") / pl.col("span_ns") / pl.col("peak_flops")
     is_limited = (
         pl.col("kernel").cast(pl.String).str.contains(_FP32_KERNELS)
-        & of_peak.is_between(_LIMITED_RATIO, _MOST_RATIO)
-        & (pl.col("peak_flops") * _FP32_TIMES <= peak)
+        & of_peak.is_between(LIMITED_RATIO, MOST_RATIO)
+        & (pl.col("peak_flops") * FP32_TIMES <= peak)
     )
     least = pl.max_horizontal(pl.col("flops") / peak, pl.col("moved_bytes") / pl.col("peak_bytes"))
     return pl.when(is_asked & is_limited).then(least / TF32_RATIO)

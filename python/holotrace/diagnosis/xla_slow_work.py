@@ -1,4 +1,4 @@
-"""Operations of compiled programs that take longer than needed: far from the limits, or copies within a device."""
+"""Operations of compiled programs that take longer than needed: in a wide type, far from the limits, or copies."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive import device_time, xla_peaks
 from holotrace.derive.device_time import DEVICE
 from holotrace.derive.kernel_kinds import COMPUTE, MEMORY
-from holotrace.diagnosis.classes import COPY, INEFFICIENT
-from holotrace.diagnosis.inefficient import FAR_RATIO, USUAL_RATIO
+from holotrace.diagnosis.classes import COPY, INEFFICIENT, WRONG_TYPE
+from holotrace.diagnosis.inefficient import FAR_RATIO, FP32_TIMES, LIMITED_RATIO, MOST_RATIO, TF32_RATIO, USUAL_RATIO
 from holotrace.diagnosis.unfused import LONG_NS
 
 _OF_ONE = ("name", "module", "program")
@@ -26,6 +26,8 @@ READS = (_OPS, _RUNS, xla_peaks.KNOWN)
 # What nobody counts the work of, and what is over as soon as it has begun.
 _UNCOUNTED = r"custom-call|-start$|-done$"
 _WITHIN = "copy"
+# Products of f32, and those of which the program forbids to leave out bits.
+_SINGLE, _EXACT = "f32", "f32 highest"
 
 
 def runs(rank: RankTrace) -> pl.DataFrame:
@@ -59,10 +61,32 @@ def _told(rank: RankTrace) -> pl.DataFrame:
     first = sums.filter(pl.col("device").eq_missing(pl.lit(sums["device"].min())))
     known = first.filter(~pl.col("is_wait").fill_null(False), ~pl.col("is_collective").fill_null(False))
     detail = pl.coalesce(pl.col("source").cast(pl.String), pl.col("scope").cast(pl.String))
+    exact = _exact(rank, known)
+    others = known.join(exact, on=list(_OF_ONE), how="anti", nulls_equal=True)
     return (
-        pl.concat([_far(rank, known), _copies(known)])
+        pl.concat([exact, _far(rank, others), _copies(others)])
         .with_columns(detail=detail)
         .select("device", *_OF_ONE, "ratio", "cause", "detail")
+    )
+
+
+def _exact(rank: RankTrace, known: pl.DataFrame) -> pl.DataFrame:
+    """Products of f32 that keep all bits and are limited by that: what they take longer than with fewer bits."""
+    is_long = pl.col("own_ps") >= 1_000 * LONG_NS * pl.col("run_count")
+    products = known.filter(pl.col("product_type").cast(pl.String) == _EXACT, is_long)
+    fewer_bits = xla_peaks.of(rank, products.with_columns(product_type=pl.lit(_SINGLE)))["peak_flops"]
+    of_flops, of_bytes = pl.col("flops") / pl.col("fast_flops"), pl.col("accessed_bytes") / pl.col("peak_bandwidth")
+    needed_ps = 1e12 * pl.max_horizontal(of_flops, of_bytes) / TF32_RATIO
+    return (
+        xla_peaks.of(rank, products)
+        .with_columns(fast_flops=fewer_bits, reached=1e12 * pl.col("flops") / pl.col("peak_flops") / pl.col("own_ps"))
+        .with_columns(ratio=1 - needed_ps / pl.col("own_ps"), cause=pl.lit(WRONG_TYPE))
+        .filter(
+            pl.col("reached").is_between(LIMITED_RATIO, MOST_RATIO),
+            pl.col("peak_flops") * FP32_TIMES <= pl.col("fast_flops"),
+            pl.col("ratio") > 0,
+        )
+        .select(*known.columns, "ratio", "cause")
     )
 
 

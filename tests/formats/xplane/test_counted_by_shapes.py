@@ -138,6 +138,21 @@ def test_calls_of_libraries_are_told_by_shapes_and_others_by_their_authors(tmp_p
     assert rows["other"] == (None, 2 * 256 * 512 + 2 * 8, None)
 
 
+def test_libraries_have_the_precision_of_products_in_their_configuration(tmp_path: Path) -> None:
+    """All of a job in fp32 on an H100 was held against the peak of TF32, of which it reached a tenth."""
+    a, b = parameter("a", f32(64, 128)), parameter("b", f32(128, 32), 1)
+    config = (
+        '{"dot_dimension_numbers":{"lhs_contracting_dimensions":["1"]},"precision_config":{"operand_precision":[%s]}}'
+    )
+
+    def call(name: str, precision: str) -> Instruction:
+        given = Shape("tuple", parts=(f32(64, 32), Shape("s8", (64,))))
+        return Instruction(name, "custom-call", given, ("a", "b"), target="__cublas$gemm", config=config % precision)
+
+    rows = told(tmp_path, entry(a, b, call("exact", '"DEFAULT","HIGHEST"'), call("high", '"HIGH","HIGH"')))
+    assert {name: rows[name][2] for name in ("exact", "high")} == {"exact": "f32 highest", "high": "f32"}
+
+
 def test_the_gradients_of_a_convolution_by_cudnn_compute_as_much_as_it(tmp_path: Path) -> None:
     image, kernel, out = f32(2, 8, 8, 3), f32(3, 3, 3, 16), f32(2, 8, 8, 16)
     window = (Window(3, padding=(1, 1)),) * 2

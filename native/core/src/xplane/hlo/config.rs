@@ -20,6 +20,14 @@ pub fn list(config: &[u8], key: &str) -> Vec<i64> {
     }
 }
 
+/// Whether the list of texts behind a key holds one.
+pub fn holds(config: &[u8], key: &str, text: &str) -> bool {
+    let list = behind(config, key).and_then(|rest| rest.strip_prefix(b"["));
+    let Some(list) = list.and_then(|rest| rest.split(|byte| *byte == b']').next()) else { return false };
+    let quoted = format!("\"{text}\"");
+    list.windows(quoted.len()).any(|found| found == quoted.as_bytes())
+}
+
 /// The text behind `"key":`, from the first character that is no space.
 fn behind<'a>(config: &'a [u8], key: &str) -> Option<&'a [u8]> {
     let quoted = format!("\"{key}\"");
@@ -37,7 +45,7 @@ fn number(text: &[u8]) -> Option<(i64, usize)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{list, whole};
+    use super::{holds, list, whole};
 
     const CONFIG: &[u8] = br#"{"cost_estimate": {"flops": "96", "bytes_accessed":12},
         "dot_dimension_numbers":{"lhs_contracting_dimensions":["1", "2"],"rhs_contracting_dimensions":[]}}"#;
@@ -47,6 +55,15 @@ mod tests {
         assert_eq!(whole(CONFIG, "flops"), Some(96));
         assert_eq!(whole(CONFIG, "bytes_accessed"), Some(12));
         assert_eq!(list(CONFIG, "lhs_contracting_dimensions"), [1, 2]);
+    }
+
+    #[test]
+    fn texts_are_looked_for_in_their_own_list() {
+        let config = br#"{"operand_precision": ["DEFAULT", "HIGHEST"],"algorithm":["OTHER"]}"#;
+        assert!(holds(config, "operand_precision", "HIGHEST"));
+        assert!(!holds(config, "operand_precision", "OTHER"));
+        assert!(!holds(config, "operand_precision", "HIGH"));
+        assert!(!holds(CONFIG, "flops", "96"));
     }
 
     #[test]

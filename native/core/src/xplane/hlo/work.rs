@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use crate::xplane::hlo::config::whole;
+use crate::xplane::hlo::config::{holds, whole};
 use crate::xplane::hlo::products::Product;
 
 /// Fusions within fusions below this depth are not looked into: nothing here may recurse on input.
@@ -139,7 +139,9 @@ impl<'a> Program<'a> {
     fn product_type(&self, product: Option<u32>) -> String {
         let Some(node) = product.and_then(|at| self.nodes.get(at as usize)) else { return String::new() };
         let name = node.operands.first().and_then(|&id| self.node(id)).map_or("", |operand| operand.element_type);
-        if node.is_exact { format!("{name} highest") } else { name.to_string() }
+        // A library's call has its precision in its configuration.
+        let is_exact = node.is_exact || holds(node.config, "operand_precision", "HIGHEST");
+        if is_exact { format!("{name} highest") } else { name.to_string() }
     }
 
     fn node(&self, id: i64) -> Option<&Node<'a>> {
