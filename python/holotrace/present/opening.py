@@ -74,7 +74,7 @@ def opening(result: report.Report, analyses: report.Analyses) -> Opening:
     return Opening(
         headline=fmt.printable(said.where_time_goes),
         saving=said.causes.saving,
-        limits=said.causes.limits or said.causes.advice,
+        limits=" ".join(text for text in (said.causes.limits, said.causes.advice) if text),
         causes=tuple(_cause(finding, result, analyses) for finding in told[:MOST]),
         more=max(0, len(told) - MOST),
         noun="cause" if has_causes else "finding",

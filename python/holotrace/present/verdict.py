@@ -31,6 +31,13 @@ _FACTORS = {
     "copy_ratio": "copies",
     "communication_ratio": "communication",
 }
+# More of the time than this goes into moving data where that is what limits a job.
+_MOVING_RATIO = 0.5
+_PARTS = ("compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns")
+_TO_COMPARE = (
+    "Compare this bandwidth with what a benchmark of collectives reaches between these devices (nccl-tests, "
+    "rccl-tests); the log of the library (NCCL_DEBUG=INFO) says which links and networks carry the data."
+)
 # Where more of the job lies outside of its steps, a part of the one is not the same part of the other.
 _OUTSIDE_RATIO = 0.05
 # The end of a sentence, but not the point in a name.
@@ -61,7 +68,7 @@ class Verdict:
     limits: str = ""
     """Of a job that loses nothing: what its time is limited by."""
     advice: str = ""
-    """Of such a job that recording slows down: what to do to know more."""
+    """Of such a job that recording slows down, or that moving data limits: what to do to know more."""
 
     @property
     def why(self) -> tuple[str, ...]:
@@ -95,7 +102,9 @@ def of(tables: Mapping[str, pl.DataFrame], findings: Sequence[Finding], steps: i
         message, advice = recorded.select("message", "advice").row(0)
         return Verdict(f"{_NOTHING} without the profiler. {message}.", advice=advice)
     if table.is_empty():
-        return Verdict(f"{_NOTHING}.", limits=_limits(tables))
+        moving = _moving(tables.get("communication"), tables.get("time_breakdown"))
+        limits = " ".join(said for said in (_limits(tables), moving) if said)
+        return Verdict(f"{_NOTHING}.", limits=limits, advice=_TO_COMPARE if moving else "")
     causes = [f for f in by_cost(findings) if f.analysis == CAUSES and f.rule != RECORDING]
     of_what = OF_JOB if has_more_than_steps(tables) else ""
     reasons = [_reason(finding, row_of(finding, table), steps, of_what) for finding in causes[:MOST]]
@@ -178,6 +187,26 @@ def _saving(joint_ns: int, job_ns: float, profiler_ns: int | None, steps: int, o
 def _limits(tables: Mapping[str, pl.DataFrame]) -> str:
     """The factors that keep devices from computing, and how much of what these can do the model gets."""
     return " ".join(said for said in (_factors(tables.get("factors")), _utilization(tables.get("efficiency"))) if said)
+
+
+def _moving(communication: pl.DataFrame | None, breakdown: pl.DataFrame | None) -> str:
+    """How much of the time ranks move data, and how fast, where that limits a job; empty of other jobs."""
+    if communication is None or breakdown is None or not {"lost_ns", "bus_gbps"} <= {*communication.columns}:
+        return ""
+    whole = breakdown.filter(pl.col("step").is_null()) if "step" in breakdown.columns else breakdown
+    time_ns = float(whole.select(pl.sum_horizontal(pl.sum(*_PARTS))).item() or 0)
+    exposed = pl.col("exposed_ns") - pl.col("lost_ns").fill_null(0)
+    moving = communication.with_columns(own_ns=pl.min_horizontal(exposed.clip(lower_bound=0), "moving_ns"))
+    moving_ns = float(moving["own_ns"].sum())
+    if not time_ns or moving_ns <= _MOVING_RATIO * time_ns:
+        return ""
+    rates = pl.col("bus_gbps").dot("own_ns") / pl.col("own_ns").sum()
+    known = moving.drop_nulls("bus_gbps").group_by("collective").agg(pl.col("own_ns").sum(), rate=rates)
+    said = f"Moving data takes {fmt.percent(moving_ns / time_ns)} of the time"
+    if known["own_ns"].sum() <= _MOVING_RATIO * moving_ns:
+        return f"{said}."
+    name, rate = known.sort("own_ns", "collective", descending=[True, False]).select("collective", "rate").row(0)
+    return f"{said}, most of it in {fmt.printable(name)} at a bus bandwidth of {rate:.3g} GB/s."
 
 
 def _utilization(table: pl.DataFrame | None) -> str:
