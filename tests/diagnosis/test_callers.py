@@ -154,6 +154,30 @@ def test_what_is_around_all_work_is_told_of_nothing(tmp_path: Path) -> None:
     assert told(tmp_path, drawn, "launch-bound")["responsible"] is None
 
 
+def test_what_else_goes_on_in_a_function_is_not_what_it_calls(tmp_path: Path) -> None:
+    """Launching too late was told to be "called in" a callback in which the host stands still by itself."""
+    drawn = Drawn()
+    callback = "train.py(9): on_batch_end"
+    for step in range(STEPS):
+        begun = drawn.host
+        drawn.launch(LONG_US)
+        drawn.read()
+        for _ in range(100):
+            drawn.host += 90
+            drawn.launch(5)
+        drawn.read()
+        inside = drawn.host
+        drawn.host += 900
+        drawn.stand((SLEEP,))
+        drawn.host += 900
+        drawn.within(callback, inside)
+        drawn.events.append(event("user_annotation", f"ProfilerStep#{step}", begun, drawn.host - begun))
+    drawn.events.append(event("python_function", LOOP, -1, drawn.host + 2))
+    write_trace(tmp_path / "rank-0.json", events=drawn.events)
+    rows = {row["cause"]: row["message"] for row in holotrace.open(tmp_path).causes().to_dicts()}
+    assert callback in rows["python-function"] and "called in" not in rows["launch-bound"]
+
+
 def test_what_is_whose_is_told_by_where_files_are() -> None:
     """Files of programs may have names of modules that no job runs."""
     own = (

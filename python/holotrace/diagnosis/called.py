@@ -49,14 +49,16 @@ def with_callers(parts: pl.DataFrame, rank: RankTrace, call: str = "event_id") -
     """
     is_told = pl.col("cause").is_in(_TOLD) & (pl.col("share_ns") >= _LEAST_NS) & pl.col(call).is_not_null()
     is_asked = (pl.col("cause") != COLLECTION) | pl.col("responsible").str.contains(_COLLECTING)
-    asked = parts.filter(is_told & is_asked)
+    is_asked = (is_told & is_asked).fill_null(value=False)
+    asked = parts.filter(is_asked)
     if asked.is_empty():
         return parts.with_columns(called_in=pl.lit(None, pl.String))
     ids = distinct(asked.top_k(_MOST, by="share_ns")[call])
     known = pl.DataFrame({"called": ids, "called_in": _callers(rank.cached(host_calls), ids)})
     named = parts.join(known, left_on=call, right_on="called", how="left", maintain_order="left")
-    # A function that says itself where it is has no need of it.
-    return named.with_columns(pl.when(pl.col("called_in") != pl.col("responsible").fill_null("")).then("called_in"))
+    # A function that says itself where it is has no need of it, and what else goes on in it is not what it calls.
+    is_other = pl.col("called_in") != pl.col("responsible").fill_null("")
+    return named.with_columns(pl.when(is_asked & is_other).then("called_in"))
 
 
 def waiting(calls: pl.DataFrame, waits: pl.Series) -> pl.Series:

@@ -104,6 +104,8 @@ _RECOMPUTED = re.compile(
     r"|^nn\.Module: "
 )
 # It may do one or the other each time, as what it calls tells.
+# What is saved by these is a picture, a sound or a table.
+_OF_MEDIA = re.compile(r"(^|/)(PIL|cv2|imageio|matplotlib|moviepy|openpyxl|pandas|plotly|skimage|soundfile)(/|\.py\()")
 _DOES_SEVERAL = re.compile(
     r"(?i)(?<![a-z])(log|save|evaluate|validate)(_(and|or|then))?_(?!\1)(log|save|evaluate|validate)(?![a-z])"
     r"|(?<![a-z])(log|save|eval|evaluate|validate)_(and|or|then)_(?!\5)(log|save|checkpoint|eval|evaluate|validate)(?![a-z])"
@@ -119,7 +121,8 @@ _NEVER_RUN = frozenset({"code", "idlelib", "profile", "sched", "symtable", "test
 _FOUNDATIONS |= sys.stdlib_module_names - _NEVER_RUN
 _OF_PACKAGES = re.compile(
     r"^(PIL|absl|accelerate|aiohttp|albumentations|av|boto3|botocore|clearml|comet_ml|cv2|decord|einops"
-    r"|filelock|flash_attn|fsspec|gcsfs|google|grpc|h5py|httpcore|httpx|hydra|huggingface_hub|imageio|joblib|librosa"
+    r"|fastai|fastcore|filelock|flash_attn|fsspec|gcsfs|google|grpc|h5py|httpcore|httpx|hydra|huggingface_hub"
+    r"|ignite|imageio|joblib|keras|librosa|peft|plotly|sentence_transformers|timm|torch_geometric|trl|ultralytics"
     r"|lightning|lightning_fabric|lightning_utilities|loguru|matplotlib|mlflow|multiprocess|neptune|nltk|numba|omegaconf"
     r"|opentelemetry|pandas|petastorm|prometheus_client|psutil|pyarrow|pymongo|pynvml|pytorch_lightning|redis|requests|rich|s3fs"
     r"|safetensors|sentencepiece|sentry_sdk|skimage|sklearn|smart_open|soundfile|spacy|sqlalchemy|swanlab"
@@ -153,7 +156,8 @@ def named(name: str) -> str | None:
     if _RECOMPUTED.search(name) or _DOES_SEVERAL.search(name):
         # Activations that are computed again are no checkpoint that is saved.
         return None
-    return next((cause for cause, pattern in _COMPILED if pattern.search(name)), None)
+    cause = next((cause for cause, pattern in _COMPILED if pattern.search(name)), None)
+    return None if cause == CHECKPOINT and _OF_MEDIA.search(name) else cause
 
 
 @lru_cache(maxsize=20_000)

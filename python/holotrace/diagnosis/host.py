@@ -8,14 +8,24 @@ from dataclasses import dataclass
 import polars as pl
 
 from holotrace.core.plans import done
-from holotrace.core.tables import LAUNCHES
+from holotrace.core.tables import LAUNCHES, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import exchange_waits, intervals, optimizer_ranges
 from holotrace.derive.kernel_kinds import COMMUNICATION
 from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
 from holotrace.derive.vendors import ALLOCATING, BLOCKING
-from holotrace.diagnosis import called, idle_windows, lead, open_calls, other_thread, own_time, recording, rounds
+from holotrace.diagnosis import (
+    called,
+    idle_windows,
+    interrupted,
+    lead,
+    open_calls,
+    other_thread,
+    own_time,
+    recording,
+    rounds,
+)
 from holotrace.diagnosis.calls import among, host_calls, main_thread, matching, telling_nothing
 from holotrace.diagnosis.classes import (
     ALLOCATOR,
@@ -101,6 +111,7 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     launched = open_calls.looked_up(rank.cached(host_calls), every.shares["inner_id"], "work_count")["work_count"]
     is_stopped = (pl.col("cause") == FULL_QUEUE) & (pl.col("share_ns") >= open_calls.LONG_NS)
     is_stopped &= launched.fill_null(0) <= 1
+    is_stopped |= interrupted.by_chance(every.shares, rank.cached(host_calls), len(rank[STEPS]))
     if rank.computes_on_host:
         # Operators that do anything are work there; the others make views, and take no time by themselves, and what
         # waits for an exchange that is over waits for its thread to get a processor.
@@ -124,10 +135,11 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     asked = rank.cached(of_launching_threads)
     others = rank.cached(stalls).filter(pl.col("cause") != ALLOCATOR)
     launches = rank[WORK_EVENTS]["launch_ns"].drop_nulls().unique().sort()
-    told = named_shares
-    # A host that computes is never ahead of its device, so that no wait and no stall takes a lead from it.
-    if not rank.computes_on_host:
-        recorded = rank.cached(recording.dense)
+    recorded = rank.cached(recording.dense)
+    if rank.computes_on_host:
+        # It is never ahead of its device, so that no wait and no stall takes a lead from it.
+        told = lead.laid_to_recording_by_itself(named_shares, every.found, recorded, recording.PART)
+    else:
         told = lead.laid_to_recording(named_shares, every.found, asked, recorded, recording.PARTS)
         beside = lead.laid_to_stalls(told, every.found, others, asked, launches)
         told = lead.laid_to_waits(beside, every.found, asked, launches)

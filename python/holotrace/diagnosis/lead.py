@@ -67,6 +67,28 @@ def laid_to_recording(
     return _split(launched, hidden, standing)
 
 
+def laid_to_recording_by_itself(
+    shares: pl.DataFrame, gaps: pl.DataFrame, dense: pl.DataFrame, part: float
+) -> pl.DataFrame:
+    """Lays launching too late to the recording, as far as that takes its time, of hosts that are never ahead.
+
+    Args:
+        shares: As of ``laid_to_waits``.
+        gaps: As of ``laid_to_waits``.
+        dense: As of ``laid_to_recording``.
+        part: What recording takes of these.
+    """
+    spans = gaps.select("window", "start_ns", "end_ns")
+    lasted = pl.col("end_ns") - pl.col("start_ns")
+    rest = spans.with_columns(rest_ns=intervals.uncovered_ns(spans, dense))
+    told = rest.select(
+        *("window", _NOBODY.alias("responsible"), _NO_EVENT.alias("event_id")),
+        cause=pl.lit(RECORDING),
+        ratio=part * (1 - pl.col("rest_ns") / lasted),
+    )
+    return _split(shares, told, shares["cause"] == LAUNCH)
+
+
 def _part(late: str) -> pl.Expr:
     return (pl.col(late) / pl.col("own_ns")).clip(0, 1)
 

@@ -29,6 +29,13 @@ _OTHERWISE: Mapping[str, Class] = {
         "--unprofiled-step-ms.",
         seen="The host is busy between operators that compute, without a long call in between.",
     ),
+    classes.RECORDING: replace(
+        CLASSES[classes.RECORDING],
+        sentence="recording takes at least about {taken}: hosts write down each of their calls, and start operators "
+        "later because of that",
+        seen="Hosts make many calls for each operator that computes, each of which is recorded; about half of the time "
+        "between these operators is the profiler's, and a part of theirs that is not known.",
+    ),
     classes.SLOW_DEVICE: replace(
         CLASSES[classes.SLOW_DEVICE],
         sentence="{who} {is_slow}: the same operators take {time_ratio:.2f} times as long as {than}",
