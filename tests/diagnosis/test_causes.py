@@ -219,7 +219,8 @@ def test_a_rank_that_is_like_others_is_so_though_the_first_of_them_has_more_of_i
         for rank, of_rank in {**times, 1: (100, 120), 0: (150, 60)}.items()
         for name, time_ns in zip(("lookup", "mm"), of_rank, strict=True)
     ]
-    job = CausesJob(pl.DataFrame(work), pl.DataFrame(), (0, 1, 2, 3), 0)
+    nobody = pl.DataFrame(schema={"rank": pl.Int32, "collective": pl.String})
+    job = CausesJob(pl.DataFrame(work), nobody, (0, 1, 2, 3), 0)
     assert [ranks.ranks for ranks in uneven._alike(job)] == [(0, 1, 2, 3)]
 
 
@@ -435,8 +436,38 @@ def test_what_all_ranks_do_in_one_step_is_not_what_one_rank_does_in_another() ->
 def test_a_rank_that_does_all_that_others_do_and_more_can_be_compared_with_them(own: float) -> None:
     """A rank whose own kernels took a third of its time was told to run another program, and not named."""
     usual = {"gemm": 70.0, "norm": 30.0}
-    assert uneven._is_alike(usual, usual | {"sort": own})
-    assert not uneven._is_alike(usual, {"gemm": 30.0, "conv": 70.0, "sort": own})
+    assert uneven._is_alike(usual, usual | {"sort": own}, 0.99)
+    assert not uneven._is_alike(usual, {"gemm": 30.0, "conv": 70.0, "sort": own}, 0.99)
+
+
+@pytest.mark.parametrize(("is_pipeline", "is_told"), [(False, True), (True, False)])
+def test_ranks_with_nearly_the_same_kernels_can_be_compared_where_none_is_a_stage(
+    is_pipeline: bool, is_told: bool
+) -> None:
+    """Of two ranks on one CPU the one that computes another batch, too, was told to run another program."""
+    kernels = {0: {"gemm": 30, "gelu": 60, "norm": 8, "copy": 2}, 1: {"gemm": 150, "gelu": 15, "norm": 8, "normal": 7}}
+    rows = [
+        {"rank": rank, "row": "work", "name": name, "time_ns": time}
+        for rank in kernels
+        for name, time in kernels[rank].items()
+    ]
+    visits = pl.DataFrame({"rank": [0, 1], "collective": ["send/recv" if is_pipeline else "allreduce"] * 2})
+    groups = uneven._alike(CausesJob(pl.DataFrame(rows), visits, (0, 1), floor_ns=1))
+    assert [group.ranks for group in groups] == ([(0, 1)] if is_told else [(0,), (1,)])
+
+
+def test_of_two_ranks_what_the_other_takes_longer_for_is_no_part_of_equal_work() -> None:
+    """More calls of one of two ranks were told to be calls of equal shapes, whose times vary on one CPU."""
+    times = {"addmm": (20, 20, 6), "gelu": (18, 3, 6), "mm": (20, 55, 6), "addmm of another batch": (0, 20, 0)}
+    rows = [
+        {"rank": rank, "row": "work", "name": name, "detail": "", "operator": name, "time_ns": ns, "count": count}
+        for name, (first, second, calls) in times.items()
+        for rank, ns, count in ((0, first, calls), (1, second, 6))
+        if ns
+    ]
+    kinds = equal_work.by_kind(CausesJob(pl.DataFrame(rows), pl.DataFrame(), (0, 1), floor_ns=1))
+    assert not equal_work.is_equal(kinds, (1,))
+    assert equal_work.is_equal(kinds.filter(pl.col("name") != "addmm of another batch"), (1,))
 
 
 def test_what_a_rank_computes_more_before_a_meeting_is_not_taken_from_what_it_computes_beside_it() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import polars as pl
 
@@ -52,6 +53,8 @@ _LAGGING_RATIO = 0.5
 _COMMON_RATIO = 0.7
 # Ranks that spend so much of their time in kernels that the other has, too, run the same program.
 _SAME_RATIO = 0.99
+# Where no stage sends to another, ranks with so much in the same kernels do: one has a few more for what only it does.
+_NEARLY_SAME_RATIO = 0.9
 # Of what the one with less to do computes, another does so much, if it does the same and more.
 _ALL_RATIO = 0.9
 _LOOKUP = "(?i)embedding"
@@ -90,22 +93,26 @@ def _alike(job: Job) -> list[Job]:
     times: dict[int, dict[str, float]] = {}
     for rank, name, time in work.iter_rows():
         times.setdefault(rank, {})[name] = time
+    same_ratio = _SAME_RATIO if _are_stages(job, job.ranks) else _NEARLY_SAME_RATIO
     groups: list[list[int]] = []
     for rank, own in times.items():
-        group = next((group for group in groups if _is_alike(own, times[group[0]])), None)
+        group = next((group for group in groups if _is_alike(own, times[group[0]], same_ratio)), None)
         if group is None:
             groups.append([rank])
         else:
             group.append(rank)
-    groups = _with_alone(groups, times)
+    groups = _with_alone(groups, times, same_ratio)
     return [replace(job, ranks=tuple(g), rows=job.rows.filter(pl.col("rank").is_in(g))) for g in groups]
 
 
-def _with_alone(groups: list[list[int]], times: Mapping[int, Mapping[str, float]]) -> list[list[int]]:
+def _with_alone(
+    groups: list[list[int]], times: Mapping[int, Mapping[str, float]], same_ratio: float
+) -> list[list[int]]:
     """The groups, a rank that is alone among those that it is like: the first of them may have more work of its own."""
     together = [[*group] for group in groups if len(group) > 1]
     for (rank,) in (group for group in groups if len(group) == 1):
-        of_all = (each for each in together if any(_is_alike(times[rank], times[other]) for other in each[:_FEW_RANKS]))
+        is_like = partial(_is_alike, times[rank], same_ratio=same_ratio)
+        of_all = (each for each in together if any(is_like(times[other]) for other in each[:_FEW_RANKS]))
         if (found := next(of_all, None)) is None:
             together.append([rank])
         else:
@@ -113,7 +120,7 @@ def _with_alone(groups: list[list[int]], times: Mapping[int, Mapping[str, float]
     return sorted(sorted(group) for group in together)
 
 
-def _is_alike(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
+def _is_alike(one: Mapping[str, float], other: Mapping[str, float], same_ratio: float) -> bool:
     """Whether two ranks compute the same, by the time that each kernel takes them.
 
     They do so in the same parts, or by the same kernels, which one has more calls of; or one does all that the other
@@ -123,7 +130,7 @@ def _is_alike(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
     first, second = shares
     known = min(sum(share for name, share in a.items() if name in b) for a, b in ((first, second), (second, first)))
     less = min(sum(one.values()), sum(other.values()))
-    return _common(first, second) > _COMMON_RATIO or known > _SAME_RATIO or _common(one, other) > _ALL_RATIO * less
+    return _common(first, second) > _COMMON_RATIO or known > same_ratio or _common(one, other) > _ALL_RATIO * less
 
 
 def _common(one: Mapping[str, float], other: Mapping[str, float]) -> float:
