@@ -34,6 +34,8 @@ class Fault:
     makes_view: float = 3
     waits: float = 0
     """For an exchange that is over."""
+    in_operator: bool = False
+    """It does so in an operator that Python carries out."""
 
 
 def simulated(folder: Path, ranks: int, fault: Callable[[int, int], Fault], *, layer: float = 1_000) -> float:
@@ -73,7 +75,11 @@ def simulated(folder: Path, ranks: int, fault: Callable[[int, int], Fault], *, l
             span(rank, "gloo:all_reduce", asked[rank], over, "user_annotation")
             now[rank] = over + 50
             if does.waits:
-                span(rank, WAITING, now[rank], now[rank] + does.waits, category="python_function")
+                until = now[rank] + does.waits
+                name = "torch/_ops.py(920): redispatch" if does.in_operator else WAITING
+                if does.in_operator:
+                    span(rank, "_c10d_functional::wait_tensor", now[rank] - 1, until + 1)
+                span(rank, name, now[rank], until, category="python_function")
                 now[rank] += does.waits + 5
             compute(rank, "aten::add_", layer, does)
             span(rank, "aten::detach", now[rank], now[rank] + does.makes_view)
@@ -152,12 +158,15 @@ def test_an_operator_that_computes_nothing_does_not_take_long_by_itself(tmp_path
     )
 
 
-def test_waiting_for_an_exchange_that_is_over_is_no_function_to_be_moved(tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_operator", [False, True])
+def test_waiting_for_an_exchange_that_is_over_is_no_function_to_be_moved(tmp_path: Path, in_operator: bool) -> None:
     """Processes with more threads than processors were to move waiting out of their steps."""
-    simulated(tmp_path, 2, lambda *_: Fault(waits=3_000))
+    simulated(tmp_path, 2, lambda *_: Fault(waits=3_000, in_operator=in_operator))
     (found,) = [finding for finding in holotrace.open(tmp_path).findings() if finding.severity != "info"]
     assert (found.rule, found.ranks) == ("host-pause", ())
-    assert "in <built-in method wait> without" in found.message
+    assert (
+        f"in {'torch/_ops.py(920): redispatch' if in_operator else '<built-in method wait>'} without" in found.message
+    )
 
 
 @pytest.mark.parametrize("ranks", [1, 4])

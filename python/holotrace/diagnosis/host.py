@@ -69,6 +69,8 @@ _LAUNCHING, _LASTING = (LAUNCH, FULL_QUEUE, PYTHON), (FUNCTION, PAUSE)
 _OF_EVENTS = re.compile(r"EventSynchronize")
 # PyTorch's wait for an exchange, by the names that its bindings to C++ give to the class of such a method.
 _OF_EXCHANGES = re.compile(r"^<built-in method wait of (pybind11_|PyCapsule|torch\._C)")
+# The operator that does so in what is compiled or sharded, whatever in Python it is carried out by.
+_WAITING_OPERATOR = "_c10d_functional::wait_tensor"
 # What waits for other threads, processes or ranks, or for the device, as freeing its memory does.
 _AWAITING = re.compile(
     r"(?i)acquire|poll|select\b|wait|recv|barrier|gloo|(^|\W)join\b|rendezvous|store|(cuda|hip|cu)(Mem)?Free"
@@ -117,6 +119,7 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
         # waits for an exchange that is over waits for its thread to get a processor.
         calls = open_calls.looked_up(rank.cached(host_calls), every.shares["event_id"], "category", "name")
         takes_nothing = matching(calls["category"], OPERATOR) | matching(calls["name"], _OF_EXCHANGES)
+        takes_nothing |= where.str.contains(_WAITING_OPERATOR, literal=True).fill_null(value=False)
         is_stopped |= (pl.col("cause") == FUNCTION) & takes_nothing
     launching = pl.col("cause").replace(dict.fromkeys(_LAUNCHING, LAUNCH))
     cause = pl.when(is_stopped).then(pl.lit(PAUSE)).otherwise(launching).alias("cause")
