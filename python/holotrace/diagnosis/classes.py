@@ -72,7 +72,8 @@ _NAMED = (
     (
         EVALUATION,
         r"(?i)(\): |^)_?((run|do|perform|call|maybe)_?)*(evaluate|evaluation|validate|validation)"
-        r"(?!_?(args?|kwargs|inputs?|config|shapes?|param|request|schema|types?|tensors?|device|options?)(?![a-z]))\w*$"
+        r"(?!_?(actions?|args?|config|device|inputs?|kwargs|logits?|log_probs?|options?|param|request|schema|shapes?|tensors?"
+        r"|types?|values?)(?![a-z]))\w*$"
         r"|(\): |^)_?((run|do|perform|call|maybe)_)+(eval|val)(_\w+)?$"
         r"|(\): |^)(eval|val)_(loop|step|epoch|one_epoch|model|pass|loss|metrics|perplexity)\w*$"
         r"|(?<![a-z])(validation|eval|val)_(loss|loop|step|epoch|phase|pass|metrics|perplexity)(?![a-z])"
