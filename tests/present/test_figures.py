@@ -223,7 +223,8 @@ def rows_of(analysis: Analysis[Any], **columns: Any) -> pl.DataFrame:
 
 
 def test_what_a_cause_costs_the_job_is_not_the_mean_of_ranks() -> None:
-    table = rows_of(causes, rank=[0, 2], cause=["input", "slow-device"], cost_ns=[18_000_000, 9_500_000])
+    told = ["input", "slow-device", "recording"]
+    table = rows_of(causes, rank=[0, 2, None], cause=told, cost_ns=[18_000_000, 9_500_000, 0])
     (bars,) = figures.drawing(causes, table)["data"]
     assert bars["y"] == [18.0, 9.5]
 

@@ -35,6 +35,10 @@ def placed(chart: Chart, table: pl.DataFrame, columns: Columns) -> tuple[Chart, 
         table = table.drop_nulls(chart.x)
     elif columns[chart.x].unit is Unit.STEP and not table[chart.x].is_unique().all():
         table = table.group_by(chart.x).agg(pl.col(chart.y).mean()).sort(chart.x)
+    elif columns[chart.x].unit is Unit.TEXT:
+        # What costs nothing, as recording does, has no bar.
+        has_length = pl.any_horizontal(pl.col(chart.y) != 0)
+        table = table.filter(has_length) if table.select(has_length.any()).item() else table
     return chart, table, {name: column for name, column in columns.items() if name in table.columns}
 
 
