@@ -59,7 +59,8 @@ summary_block; report_generation; nn.Module: Logger_0; model.py(3): forward; sen
 transformers/modeling_layers.py(89): forward_with_checkpointing; train.py(3): checkpointed_forward
 megatron/core/transformer/transformer_block.py(3): checkpoint_handler; jax/_src/ad_checkpoint.py(3): fun_remat
 transformers/trainer.py(3): _maybe_log_save_evaluate; save_and_evaluate; eval_and_save; log_and_checkpoint
-torch/_compile.py(42): inner; stable_baselines3/common/policies.py(719): evaluate_actions; PIL/Image.py(2593): save; dist-packages/matplotlib/figure.py(3): save
+torch/_compile.py(42): inner; stable_baselines3/common/policies.py(719): evaluate_actions
+PIL/Image.py(2593): save; dist-packages/matplotlib/figure.py(3): save
 update_state; write_kv_cache; reshape_and_cache; export_blocks; saver_attention; load_weights; fetch_weights
 Optimizer.step#AdamW.step; ProfilerStep#3; gradient_checkpointing; metrics.py(3): compute; eval_frame.py(3): _fn
 torch/_dynamo/eval_frame.py(838): _fn; val_to_int; torch/nn/modules/module.py(3): eval; capture_graph_inputs
