@@ -127,6 +127,18 @@ def test_parts_of_a_job_that_is_more_than_its_steps_are_no_parts_of_a_step(
     assert shown.waterfall_title.endswith(f"measured one, {title}" if title else "measured one")
 
 
+@pytest.mark.parametrize(("profiler_ns", "title"), [(40 * 10**6, ", in percent of the recorded step"), (1_000, "")])
+def test_parts_of_a_step_without_the_profiler_are_no_parts_of_the_recorded_one(profiler_ns: int, title: str) -> None:
+    """The waterfall had 35 % beside the 37 % of the same cause."""
+    made = job(found=(CAUSE,))
+    known = made.tables["causes"].with_columns(share_ratio=10 / 81, joint_ns=10**7, profiler_ns=pl.lit(profiler_ns))
+    made = dataclasses.replace(
+        made, tables={**made.tables, "causes": known, "replay": made.tables["replay"].filter(rank=0)}
+    )
+    made = dataclasses.replace(made, info=made.info.with_columns(step_count=2))
+    assert first_screen(made).waterfall_title.partition("measured one")[2] == title
+
+
 def test_without_factors_the_parts_of_the_time_are_shown() -> None:
     waterfall = first_screen(job(known=False)).waterfall
     assert waterfall is not None

@@ -15,7 +15,16 @@ from holotrace.diagnosis.causes import is_hidden
 from holotrace.present import figures, report
 from holotrace.present import format as fmt
 from holotrace.present.charts.rows import Piece, Row, Rows
-from holotrace.present.verdict import MOST, OF_JOB, has_more_than_steps, hidden_worth, longest_ns, row_of, steps_of
+from holotrace.present.verdict import (
+    MOST,
+    OF_JOB,
+    has_more_than_steps,
+    has_profiler,
+    hidden_worth,
+    longest_ns,
+    row_of,
+    steps_of,
+)
 from holotrace.present.wording import sentence
 
 _NAME = 32  # characters of what is responsible
@@ -26,7 +35,7 @@ _HIDDEN = "without the others"
 _GAIN = "#c4314b"
 _STEP = "Measured step"
 _IDEAL_STEP, _WHOLE_TIME = "From an ideal step to the measured one", "What the measured time is made of"
-_OF_STEP = ", in percent of the step"
+_OF_STEP, _OF_RECORDED = ", in percent of the step", ", in percent of the recorded step"
 
 
 @dataclass(frozen=True)
@@ -90,7 +99,9 @@ def _title(result: report.Report, waterfall: Rows | None) -> str:
     if waterfall is None or all(row.name != _STEP for row in waterfall.rows):
         return _WHOLE_TIME
     # The causes beside it have their parts of the job.
-    return _IDEAL_STEP + (_OF_STEP if has_more_than_steps(result.tables) else "")
+    # Nor are they parts of what recording takes.
+    recorded = _OF_RECORDED if has_profiler(result.tables) else ""
+    return _IDEAL_STEP + (_OF_STEP if has_more_than_steps(result.tables) else recorded)
 
 
 def steps_of_causes(result: report.Report) -> dict[float, str]:

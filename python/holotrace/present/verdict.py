@@ -137,6 +137,14 @@ def has_more_than_steps(tables: Mapping[str, pl.DataFrame]) -> bool:
     return 0 < longest_ns(replay) < (1 - _OUTSIDE_RATIO) * _job_ns(table)
 
 
+def has_profiler(tables: Mapping[str, pl.DataFrame]) -> bool:
+    """Whether recording takes a part of the job that is worth telling, which no cause has a part in."""
+    table = tables.get(CAUSES)
+    if table is None or table.is_empty() or "profiler_ns" not in table.columns:
+        return False
+    return (table["profiler_ns"][0] or 0) > FLOOR_RATIO * _job_ns(table)
+
+
 def _job_ns(table: pl.DataFrame) -> float:
     """The time of the job by its first cause; 0 if that is not known."""
     cost_ns, share_ratio = table.row(0, named=True)["cost_ns"], table.row(0, named=True)["share_ratio"]
