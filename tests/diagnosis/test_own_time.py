@@ -23,12 +23,13 @@ def test_a_host_takes_what_it_neither_waits_for_nor_stands_in_a_full_queue_for(t
     kernels = [event("kernel", "mm", 60 + 100 * i, 99, correlation=i, stream=7, device=0) for i in range(11)]
     launches = [event("cuda_runtime", "cudaLaunchKernel", 50 * i, 5, correlation=i) for i in range(10)]
     operators = [event("cpu_op", "aten::mm", 50 * i, 20) for i in range(10)]
-    # Standing in a full queue, waiting for the device, and, of another rank, for its host.
+    # Standing in a full queue, waiting for the device, and, of other ranks, for their hosts.
     waits = [
         event("cpu_op", "aten::mm", 600, 220),
         event("cuda_runtime", "cudaLaunchKernel", 610, 200, correlation=10),
         event("cuda_runtime", "cudaStreamSynchronize", 900, 300),
         event("python_function", "vllm/shm_broadcast.py(452): acquire_read", 1_500, 500),
+        event("python_function", "<built-in method wait of torch._C._distributed_c10d.Work object>", 2_000, 500),
     ]
     sleeps = [
         event("python_function", "train.py(7): step", 1_205, 290),

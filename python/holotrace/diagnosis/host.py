@@ -22,6 +22,7 @@ from holotrace.diagnosis.classes import (
     FULL_QUEUE,
     FUNCTION,
     LAUNCH,
+    OF_EXCHANGES,
     OPERATOR,
     PAUSE,
     PYTHON,
@@ -57,8 +58,7 @@ _READ_BY = {"aten::_local_scalar_dense": "aten::item"}
 _LAUNCHING, _LASTING = (LAUNCH, FULL_QUEUE, PYTHON), (FUNCTION, PAUSE)
 # Keeps the host from being too far ahead of its device.
 _OF_EVENTS = re.compile(r"EventSynchronize")
-# PyTorch's wait for an exchange, by the names that its bindings to C++ give to the class of such a method.
-_OF_EXCHANGES = re.compile(r"^<built-in method wait of (pybind11_|PyCapsule|torch\._C)")
+_OF_EXCHANGES = re.compile(OF_EXCHANGES)
 # What waits for other threads, processes or ranks, or for the device, as freeing its memory does.
 _AWAITING = re.compile(
     r"(?i)acquire|poll|select\b|wait|recv|barrier|gloo|(^|\W)join\b|rendezvous|store|(cuda|hip|cu)(Mem)?Free"

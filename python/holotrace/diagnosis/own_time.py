@@ -11,13 +11,13 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, intervals
 from holotrace.derive.names import distinct
 from holotrace.diagnosis.calls import among, host_calls, main_thread, matching
-from holotrace.diagnosis.classes import FROM_OTHERS, OPERATOR, RUNTIME, STEP_RANGE, named
+from holotrace.diagnosis.classes import FROM_OTHERS, OF_EXCHANGES, OPERATOR, RUNTIME, STEP_RANGE, named
 
 # A call of the runtime that lasts so long, and so much longer than most, waits for the device or for room in its queue.
 _WAITS_NS, _WAITS_RATIO = 15_000, 3
 # Shorter functions are many, and little.
 _LONG_NS, _SHORT_NS = 100_000, 8_000
-_OF_OTHERS = re.compile(rf"{FROM_OTHERS}|gloo|barrier|rendezvous")
+_OF_OTHERS = re.compile(rf"{FROM_OTHERS}|{OF_EXCHANGES}|gloo|barrier|rendezvous")
 
 
 def lasting(rank: RankTrace) -> pl.DataFrame:
