@@ -23,12 +23,13 @@ def test_a_host_takes_what_it_neither_waits_for_nor_stands_in_a_full_queue_for(t
     kernels = [event("kernel", "mm", 60 + 100 * i, 99, correlation=i, stream=7, device=0) for i in range(11)]
     launches = [event("cuda_runtime", "cudaLaunchKernel", 50 * i, 5, correlation=i) for i in range(10)]
     operators = [event("cpu_op", "aten::mm", 50 * i, 20) for i in range(10)]
-    # Standing in a full queue, waiting for the device, and, of another rank, for its host.
+    # Standing in a full queue, waiting for the device, and, of other ranks, for their hosts.
     waits = [
         event("cpu_op", "aten::mm", 600, 220),
         event("cuda_runtime", "cudaLaunchKernel", 610, 200, correlation=10),
         event("cuda_runtime", "cudaStreamSynchronize", 900, 300),
         event("python_function", "vllm/shm_broadcast.py(452): acquire_read", 1_500, 500),
+        event("python_function", "<built-in method wait of torch._C._distributed_c10d.Work object>", 2_000, 500),
     ]
     sleeps = [
         event("python_function", "train.py(7): step", 1_205, 290),
@@ -75,3 +76,24 @@ def test_how_long_a_host_compiles_is_known_though_compilers_are_recorded_as_oper
     (rows,) = holotrace.open(tmp_path).map(account.account, account.READS)
     known = rows.filter(pl.col("row") == account.FUNCTION_TIME).select("name", "time_ns")
     assert known.rows() == [(compiling, 5_000_000)]
+
+
+def test_what_is_nearly_all_of_a_sum_ended_before_what_came_of_it_later(tmp_path: Path) -> None:
+    """Of batches that four ranks wait for 31 % were not told, as their hosts seemed to need as long without them."""
+    loading = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+    events = [
+        event("user_annotation", "ProfilerStep#1", 0, 31_000),
+        event("cpu_op", "aten::zero_", 0, 20),
+        event("cuda_runtime", "cudaLaunchKernel", 5, 5, correlation=1),
+        event("kernel", "zero", 12, 88, correlation=1, stream=7, device=0),
+        event("user_annotation", loading, 50, 30_150),
+        event("cuda_runtime", "cudaLaunchKernel", 30_000, 5, correlation=2),
+        event("kernel", "pack", 30_010, 20, correlation=2, stream=7, device=0),
+        event("cuda_runtime", "cudaLaunchKernel", 30_100, 5, correlation=3),
+        event("kernel", "pack", 30_110, 20, correlation=3, stream=7, device=0),
+    ]
+    write_trace(tmp_path / "rank-0.json", events=events)
+    (rows,) = holotrace.open(tmp_path).map(account.account, account.READS)
+    gaps = rows.filter(pl.col("row") == account.GAP, pl.col("cause") == "input").sort("time_ns")
+    assert [at % 1_000_000_000 for at in gaps.tail(1)["at_ns"]] == [30_010_000]
+    assert gaps["count"].sum() > 1

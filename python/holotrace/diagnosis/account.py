@@ -108,7 +108,8 @@ READS = (
 )
 # So many kinds of calls tell how fast a host is.
 _MOST_CALLS = 24
-_MOST_FUNCTIONS = 64
+# What is nearly all of a sum tells when that was; what of it comes later does not.
+_NEARLY_ALL_RATIO = 0.9
 # When something was.
 _TIMES = ("at_ns", "start_ns", "end_ns")
 
@@ -269,6 +270,12 @@ def _summed(parts: pl.LazyFrame, edges: pl.Series, row: str) -> pl.DataFrame:
         row: What the rows are.
     """
     is_wait = pl.col("cause").first() == SYNCHRONIZATION
+    longest_ns, sum_ns = pl.col("time_ns").first(), pl.col("time_ns").sum()
+    ended = (
+        pl.when(longest_ns >= _NEARLY_ALL_RATIO * sum_ns)
+        .then(pl.col("end_ns").first())
+        .otherwise(pl.col("end_ns").max())
+    )
     # When what ends the first of them was launched, if that is known.
     columns = parts.collect_schema()
     is_launched, is_called = "launched_ns" in columns, "called_in" in columns
@@ -280,7 +287,7 @@ def _summed(parts: pl.LazyFrame, edges: pl.Series, row: str) -> pl.DataFrame:
         .group_by("segment", "step", "cause", "name", "asked_by", maintain_order=True)
         .agg(
             pl.col("start_ns", "detail", "event_id").first(),
-            at_ns=pl.col("end_ns").max(),
+            at_ns=ended,
             count=pl.when(is_wait).then(turns.WAITS).otherwise(pl.len()),
             time_ns=pl.col("time_ns").sum(),
             **({"until_ns": pl.col("launched_ns").min()} if is_launched else {}),
@@ -449,15 +456,7 @@ def _functions(rank: RankTrace) -> pl.DataFrame:
     """How long the host is in functions and ranges that last, by name and step."""
     if xla_gaps.is_xla(rank):
         return pl.DataFrame(schema={"row": pl.String()})
-    lasting = own_time.lasting(rank)
-    step = launched_in(lasting["start_ns"], rank.cached(rounds.steps))
-    ended = (pl.col("start_ns") + pl.col("time_ns")).max()
-    summed = (pl.col("time_ns").sum(), ended.alias("at_ns"), pl.len().alias("count"))
-    by_step = lasting.with_columns(step=step).lazy().group_by("step", "name").agg(summed)
-    longest = by_step.group_by("name").agg(pl.col("time_ns").sum()).sort("time_ns", "name", descending=[True, False])
-    return done(
-        by_step.join(longest.head(_MOST_FUNCTIONS), on="name", how="semi").with_columns(row=pl.lit(FUNCTION_TIME))
-    )
+    return own_time.longest(rank).with_columns(row=pl.lit(FUNCTION_TIME))
 
 
 def _calls(rank: RankTrace) -> pl.DataFrame:

@@ -25,6 +25,8 @@ UPLOAD = "upload"  # XLA: the host sends data that is needed now
 SLOW_HOST, SLOW_LINK, EXPOSED = "slow-host", "slow-link", "exposed-transfer"
 # Functions that hand something from one process to the others.
 FROM_OTHERS = r"(?i)shm_broadcast|acquire_read|(broadcast|recv|receive)_(object|pyobj|tensor_dict|request|req)"
+# PyTorch's wait for an exchange of hosts, by the names that its bindings to C++ give to the class of such a method.
+OF_EXCHANGES = r"^<built-in method wait of (pybind11_|PyCapsule|torch\._C)"
 # Of these each name is a cause of its own.
 BY_NAME = (FUNCTION, COPY, SYNCHRONIZATION)
 # What a host does instead of launching.

@@ -32,6 +32,7 @@ from holotrace.diagnosis.classes import (
     FULL_QUEUE,
     FUNCTION,
     LAUNCH,
+    OF_EXCHANGES,
     OPERATOR,
     PAUSE,
     PYTHON,
@@ -67,8 +68,7 @@ _READ_BY = {"aten::_local_scalar_dense": "aten::item"}
 _LAUNCHING, _LASTING = (LAUNCH, FULL_QUEUE, PYTHON), (FUNCTION, PAUSE)
 # Keeps the host from being too far ahead of its device.
 _OF_EVENTS = re.compile(r"EventSynchronize")
-# PyTorch's wait for an exchange, by the names that its bindings to C++ give to the class of such a method.
-_OF_EXCHANGES = re.compile(r"^<built-in method wait of (pybind11_|PyCapsule|torch\._C)")
+_OF_EXCHANGES = re.compile(OF_EXCHANGES)
 # The operator that does so in what is compiled or sharded, whatever in Python it is carried out by.
 _WAITING_OPERATOR = "_c10d_functional::wait_tensor"
 # What waits for other threads, processes or ranks, or for the device, as freeing its memory does.

@@ -55,8 +55,8 @@ def in_computing_queues(events: pl.DataFrame) -> pl.DataFrame:
 def idle(events: pl.DataFrame, recorded: pl.DataFrame, min_gap_ns: int) -> pl.DataFrame:
     """The gaps between work of any kind, each with the work that ends it and when that was launched.
 
-    The first begins with what was recorded first, and the last ends with the last of that. There is no first one where
-    the first work waited in its queue for much of it: for what had been launched before the recording.
+    The first begins with what was recorded first, and the last ends with the last of that. There is none where the
+    first work of a queue waited in it for much of that: for what had been launched before the recording.
     """
     work = done(events.lazy().filter(pl.col("kind").is_in(WORK)).sort("start_ns", "end_ns", "event_id"))
     if work.is_empty():
@@ -65,10 +65,7 @@ def idle(events: pl.DataFrame, recorded: pl.DataFrame, min_gap_ns: int) -> pl.Da
             next_id="event_id",
             tid=pl.lit(None, recorded.schema["tid"]),
         )
-    begin, first_ns = recorded["start_ns"].min(), work["start_ns"][0]
-    waited_ns = first_ns - (work["launch_ns"][0] or first_ns)
-    if begin is not None and waited_ns > max(_SOON_NS, _WAITED_RATIO * (first_ns - begin)):
-        begin = None
+    begin = recorded["start_ns"].min()
     between = work.lazy().select(
         start_ns=pl.col("end_ns").cum_max().shift(1).fill_null(pl.lit(begin, pl.Int64)),
         end_ns="start_ns",
@@ -80,7 +77,22 @@ def idle(events: pl.DataFrame, recorded: pl.DataFrame, min_gap_ns: int) -> pl.Da
         recorded.lazy().top_k(1, by="end_ns").select("end_ns", "tid", start_ns=pl.lit(work["end_ns"].max(), pl.Int64))
     )
     both = pl.concat([between, after], how="diagonal")
-    return done(both.filter(pl.col("end_ns") - pl.col("start_ns") > min_gap_ns))
+    gaps = done(both.filter(pl.col("end_ns") - pl.col("start_ns") > min_gap_ns))
+    begun_before = _begun_before(gaps, work)
+    return gaps if begun_before is None else gaps.filter(pl.col("next_id").ne_missing(begun_before))
+
+
+def _begun_before(gaps: pl.DataFrame, work: pl.DataFrame) -> int | None:
+    """The work that first waited in its queue for much of a gap, if nothing of that queue was recorded before it."""
+    waited_ns, lasted_ns = pl.col("end_ns") - pl.col("launch_ns"), pl.col("end_ns") - pl.col("start_ns")
+    first = gaps.filter(waited_ns > pl.max_horizontal(_SOON_NS, _WAITED_RATIO * lasted_ns)).head(1)
+    if first.is_empty():
+        return None
+    next_id, at_ns = first.select("next_id", "end_ns").row(0)
+    before = work[: work["start_ns"].search_sorted(at_ns, "right")]
+    queue = before.filter(pl.col("event_id") == next_id).select("device", "stream")
+    known = before.filter(*(pl.col(name).eq_missing(queue[name].item()) for name in queue.columns))
+    return next_id if known["event_id"][0] == next_id else None
 
 
 def timed(found: pl.DataFrame, calls: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:

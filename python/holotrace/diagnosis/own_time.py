@@ -6,18 +6,22 @@ import re
 
 import polars as pl
 
+from holotrace.core.plans import done
 from holotrace.core.tables import LAUNCHES
 from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, intervals
 from holotrace.derive.names import distinct
+from holotrace.derive.steps import launched_in
+from holotrace.diagnosis import rounds
 from holotrace.diagnosis.calls import among, host_calls, main_thread, matching
-from holotrace.diagnosis.classes import FROM_OTHERS, OPERATOR, RUNTIME, STEP_RANGE, named
+from holotrace.diagnosis.classes import FROM_OTHERS, OF_EXCHANGES, OPERATOR, RUNTIME, STEP_RANGE, named
 
 # A call of the runtime that lasts so long, and so much longer than most, waits for the device or for room in its queue.
 _WAITS_NS, _WAITS_RATIO = 15_000, 3
 # Shorter functions are many, and little.
 _LONG_NS, _SHORT_NS = 100_000, 8_000
-_OF_OTHERS = re.compile(rf"{FROM_OTHERS}|gloo|barrier|rendezvous")
+_MOST_FUNCTIONS = 64
+_OF_OTHERS = re.compile(rf"{FROM_OTHERS}|{OF_EXCHANGES}|gloo|barrier|rendezvous")
 
 
 def lasting(rank: RankTrace) -> pl.DataFrame:
@@ -33,6 +37,17 @@ def lasting(rank: RankTrace) -> pl.DataFrame:
     telling = among(long["name"], [name for name in distinct(long["name"]) if name and named(name)])
     known = long.filter(is_function | telling).with_columns(name=text)
     return known.filter(~pl.col("name").str.contains(rf"^nn\.Module: |{STEP_RANGE.pattern}")).drop("category")
+
+
+def longest(rank: RankTrace) -> pl.DataFrame:
+    """Those of ``lasting`` that take longest, by name and step: time_ns, count and, as at_ns, when the last ended."""
+    every = lasting(rank)
+    step = launched_in(every["start_ns"], rank.cached(rounds.steps))
+    ended = (pl.col("start_ns") + pl.col("time_ns")).max()
+    summed = (pl.col("time_ns").sum(), ended.alias("at_ns"), pl.len().alias("count"))
+    by_step = every.with_columns(step=step).lazy().group_by("step", "name").agg(summed)
+    most = by_step.group_by("name").agg(pl.col("time_ns").sum()).sort("time_ns", "name", descending=[True, False])
+    return done(by_step.join(most.head(_MOST_FUNCTIONS), on="name", how="semi"))
 
 
 def calling_nothing(rank: RankTrace) -> pl.DataFrame:
