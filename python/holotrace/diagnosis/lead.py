@@ -49,9 +49,7 @@ def laid_to_recording(
     known = shares.join(calling, on="window", how="left", maintain_order="left")
     is_launching = known.select(pl.col("cause").is_in(_AHEAD) | of_calls).to_series()
     late = _behind(shares.filter(is_launching | (shares["cause"] == SYNCHRONIZATION)), gaps, waits, dense, part)
-    told = late.select(
-        "window", cause=pl.lit(RECORDING), responsible=_NOBODY, event_id=_NO_EVENT, ratio=1 - _part("waiting_ns")
-    )
+    told = _recorded(late, 1 - _part("waiting_ns"))
     waited = late.filter(pl.col("stopped_ns").is_not_null(), pl.col("waiting_ns") > 0).select(
         *("window", "responsible", "event_id"),
         cause=pl.lit(SYNCHRONIZATION),
@@ -61,9 +59,7 @@ def laid_to_recording(
     launched = _split(recorded, waited, recorded["cause"].is_in(_AHEAD))
     standing = ~launched["cause"].is_in((*_AHEAD, RECORDING, INPUT, *_NOT_OF_CALLS))
     every = _behind(shares.filter(~shares["cause"].is_in((QUEUED, UNRECORDED))), gaps, waits, dense, least)
-    hidden = every.filter(_part("waiting_ns") < _NEARLY_NOTHING).select(
-        "window", cause=pl.lit(RECORDING), responsible=_NOBODY, event_id=_NO_EVENT, ratio=1.0
-    )
+    hidden = _recorded(every.filter(_part("waiting_ns") < _NEARLY_NOTHING), pl.lit(1.0))
     return _split(launched, hidden, standing)
 
 
@@ -81,12 +77,13 @@ def laid_to_recording_by_itself(
     spans = gaps.select("window", "start_ns", "end_ns")
     lasted = pl.col("end_ns") - pl.col("start_ns")
     rest = spans.with_columns(rest_ns=intervals.uncovered_ns(spans, dense))
-    told = rest.select(
-        *("window", _NOBODY.alias("responsible"), _NO_EVENT.alias("event_id")),
-        cause=pl.lit(RECORDING),
-        ratio=part * (1 - pl.col("rest_ns") / lasted),
-    )
+    told = _recorded(rest, part * (1 - pl.col("rest_ns") / lasted))
     return _split(shares, told, shares["cause"] == LAUNCH)
+
+
+def _recorded(windows: pl.DataFrame, ratio: pl.Expr) -> pl.DataFrame:
+    """What is laid to the recording of each window: that part of it, which nobody is responsible for."""
+    return windows.select("window", cause=pl.lit(RECORDING), responsible=_NOBODY, event_id=_NO_EVENT, ratio=ratio)
 
 
 def _part(late: str) -> pl.Expr:
