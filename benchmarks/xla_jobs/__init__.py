@@ -54,7 +54,9 @@ def write(folder: Path, job: Job) -> tuple[list[Truth], float]:
     whole = _length(hosts)
     truths = []
     for fault in faults:
-        without = _length_with(job, [each for each in faults if each != fault])
+        # What ran before the recording is as it was: nothing of the profile tells of it.
+        begun = () if fault.kind == "exposed" else [host.begun for host in hosts]
+        without = _length(_simulated(job, [each for each in faults if each != fault], (fault, begun))[0])
         truths.append(Truth(fault, whole - without, _ranks(job, fault)))
     return sorted(truths, key=lambda truth: -truth.cost_us), whole
 
@@ -89,11 +91,15 @@ def _length(hosts: Sequence[Host]) -> float:
     return max(host.now for host in hosts) - min(host.begun for host in hosts)
 
 
-def _simulated(job: Job, faults: Sequence[Fault]) -> tuple[list[Host], Cores]:
-    cores, program = Cores(job, faults), step_program(job, faults)
+def _simulated(
+    job: Job, faults: Sequence[Fault], gone: tuple[Fault, Sequence[float]] | None = None
+) -> tuple[list[Host], Cores]:
+    """The hosts and cores, and how they would be had one more fault ``gone`` when each host's recording began."""
+    cores, program = Cores(job, faults, gone), step_program(job, faults)
+    before = step_program(job, [*faults, gone[0]]) if gone and gone[1] else program
     device_us = sum(each.us for each in step_program(job).operations if not each.collective)
     hosts = [Host(job, number, faults, cores) for number in range(job.hosts)]
-    running = {host.number: run(host, program, device_us) for host in hosts}
+    running = {host.number: run(host, (before, program), device_us) for host in hosts}
     waits: dict[int, int] = {}
     while running:
         ready = [n for n in running if n not in waits or cores.ended(n, waits[n]) is not None]

@@ -51,8 +51,10 @@ class Launch:
 class Cores:
     """All cores of the job. Every host launches the same programs in the same order."""
 
-    def __init__(self, job: Job, faults: Sequence[Fault]) -> None:
+    def __init__(self, job: Job, faults: Sequence[Fault], gone: tuple[Fault, Sequence[float]] | None = None) -> None:
+        """Operations need not do what is of a fault that is ``gone`` from when each host's recording begins."""
         self.job = job
+        self._gone = gone
         self.faults = faults
         self.runs: list[list[Run]] = []  # by launch, then core
         self._asked: list[dict[int, Launch]] = []
@@ -111,7 +113,11 @@ class Cores:
                 ends = self._meet(operation, now, runs, started)
             else:
                 ends = [
-                    at + operation.us * self._factor(operation, run) * (noise if not operation.is_host else 1) * slow
+                    at
+                    + self._us(operation, run, at)
+                    * self._factor(operation, run)
+                    * (noise if not operation.is_host else 1)
+                    * slow
                     for at, run, noise, slow in zip(now, runs, noises, drift, strict=True)
                 ]
             for run, start, end in zip(runs, now, ends, strict=True):
@@ -119,6 +125,12 @@ class Cores:
             now = [end + 0.003 for end in ends]
         for run, end in zip(runs, now, strict=True):
             run.end = end
+
+    def _us(self, operation: Operation, run: Run, at: float) -> float:
+        if self._gone is None or operation.fault != self._gone[0].kind:
+            return operation.us
+        begun = self._gone[1][run.core // self.job.cores]
+        return operation.us - operation.fault_us if at >= begun else operation.us
 
     def _until(self, operation: Operation, started: dict[str, list[tuple[float, float]]], core: int) -> float:
         return started[operation.name][core][1] if operation.name in started else 0.0

@@ -13,13 +13,13 @@ SERVING = "serving"
 WARM_UP = 3  # steps that are not recorded
 
 
-def run(h: Host, program: Program, device_us: float) -> Waiting:
-    """All steps of a host."""
+def run(h: Host, programs: tuple[Program, Program], device_us: float) -> Waiting:
+    """All steps of a host, those that are not recorded with the first of the programs."""
     for step in range(-WARM_UP, h.job.steps):
         h.begin_step(step)
         if step == 0:
             h.begun = h.now
-        yield from LOOPS[SERVING if h.job.serves else h.job.framework](h, program, device_us)
+        yield from LOOPS[SERVING if h.job.serves else h.job.framework](h, programs[step >= 0], device_us)
     if not h.job.serves:
         with h.code("log_loss", "train.py", 77):
             yield from h.read(h.launched - 1)

@@ -37,6 +37,9 @@ class Operation:
     groups: tuple[tuple[int, ...], ...] = ()
     # What only some cores have more of.
     kind: str = ""
+    # How much of it a fault makes, and which.
+    fault: str = ""
+    fault_us: float = 0.0
     # Waits for the host as long as that, instead of computing.
     is_host: bool = False
 
@@ -151,7 +154,9 @@ def step_program(job: Job, faults: Sequence[Fault] = (), version: int = 0) -> Pr
             compiler.add("fusion", "loop fusion", 160 * size, scope=scope, source="optim.py:40", efficiency=0.8)
     if "copies" in told:
         for _ in range(4):
-            compiler.add("copy", "copy", told["copies"].amount / 4, shape="f32[8192,8192]", efficiency=0.8)
+            us = told["copies"].amount / 4
+            shape = "f32[8192,8192]"
+            compiler.add("copy", "copy", us, shape=shape, efficiency=0.8, fault="copies", fault_us=us)
     return Program(name, 0x1F00 + version * 7, tuple(compiler.operations))
 
 
@@ -160,10 +165,12 @@ def _from_host(compiler: Compiler, told: Mapping[str, Fault]) -> None:
     if "callback" in told:
         compiler.add("send", "host send", 2.0)
         scope = _scope(compiler.job, "io_callback")
-        compiler.add("recv-done", "host recv-done", told["callback"].amount, is_host=True, scope=scope)
+        us = told["callback"].amount
+        compiler.add("recv-done", "host recv-done", us, is_host=True, scope=scope, fault="callback", fault_us=us)
     if "infeed" in told:
         scope = _scope(compiler.job, "infeed")
-        compiler.add("infeed", "infeed", told["infeed"].amount, is_host=True, scope=scope)
+        us = told["infeed"].amount
+        compiler.add("infeed", "infeed", us, is_host=True, scope=scope, fault="infeed", fault_us=us)
 
 
 def _layers(compiler: Compiler, size: float, transfer: float, told: Mapping[str, Fault]) -> None:
@@ -220,6 +227,8 @@ def _loss(compiler: Compiler, size: float, told: Mapping[str, Fault]) -> None:
             scope=_scope(job, "loss/logits/dot_general"),
             source="model.py:80",
             efficiency=0.6 / passes,
+            fault="fp32",
+            fault_us=320 * size * (passes - 1),
         )
     times = told["inefficient"].amount if "inefficient" in told else 1.0
     compiler.add(
@@ -230,6 +239,8 @@ def _loss(compiler: Compiler, size: float, told: Mapping[str, Fault]) -> None:
         scope=_scope(job, "loss/transpose"),
         source="model.py:88",
         efficiency=0.75 / times,
+        fault="inefficient",
+        fault_us=120 * size * (times - 1),
     )
 
 

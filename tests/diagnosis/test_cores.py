@@ -8,7 +8,7 @@ import pytest
 from holotrace.core.schema import filled
 from holotrace.diagnosis import account, cores
 from holotrace.diagnosis.candidates import Candidate, Job
-from holotrace.diagnosis.classes import INPUT, MORE_WORK, SLOW_DEVICE
+from holotrace.diagnosis.classes import INPUT, MORE_WORK, SLOW_DEVICE, UNEVEN_WORK
 from holotrace.diagnosis.meetings import Change
 
 MS = 1_000_000
@@ -136,6 +136,14 @@ def test_ranks_that_their_devices_explain_are_told_by_these() -> None:
     devices = [(longer(1, device=3), 90), (longer(2, device=0), 80)]
     other = (longer(1, cause=INPUT), 50)
     assert cores.told_once([*devices, (longer(1, 2), 200), other]) == [*devices, other]
+
+
+def test_ranks_that_take_turns_are_told_by_the_devices_that_make_each_late() -> None:
+    devices = [(longer(0, device=3), 8), (longer(1, device=2, cause=MORE_WORK), 3)]
+    turns = (Candidate(UNEVEN_WORK, Change()), 9)
+    assert cores.told_once([*devices, turns]) == devices
+    more = (Candidate(UNEVEN_WORK, Change()), 90)
+    assert cores.told_once([*devices, more]) == [*devices, more]
 
 
 def test_no_device_is_told_beside_ranks_that_are_late_as_a_whole() -> None:

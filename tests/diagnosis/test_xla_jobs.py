@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -355,3 +356,38 @@ def test_a_range_of_few_steps_collects_no_graph(tmp_path: Path) -> None:
     assert truth.fault.every == 3
     row = assert_only(truth, found, "python-function", [0])
     assert row["responsible"] == "score_samples"
+
+
+def test_what_all_hosts_do_is_everybodys_though_devices_of_one_stand_still_for_it(tmp_path: Path) -> None:
+    """Devices of the other host stood at a barrier meanwhile: sending was told of the one that logs, too."""
+    job = replace(HOSTS, framework=TORCH, faults=("logging", "upload"), host_ratio=0.02, seed=4)
+    truths, _ = xla_jobs.write(tmp_path, job)
+    rows = holotrace.open(tmp_path).causes().to_dicts()
+    found = {row["cause"]: (row["ranks"], row["cost_ns"]) for row in rows}
+    told = {truth.kind.cause: (list(truth.ranks), pytest.approx(1e3 * truth.cost_us, rel=0.2)) for truth in truths}
+    assert found == told
+    assert told["upload"][0] == []
+
+
+def test_two_cores_of_one_host_are_told_and_cost_what_the_rank_gains_without_each(tmp_path: Path) -> None:
+    """Only one was, and worth what all others but the other one stood still for."""
+    job = Job(hosts=1, cores=4, steps=6, layers=2, faults=("longer", "throttled"), seed=1)
+    truths, _ = xla_jobs.write(tmp_path, job)
+    rows = holotrace.open(tmp_path).causes().to_dicts()
+    assert [row["cause"] for row in rows] == [truth.kind.cause for truth in truths]
+    assert len({json.loads(row["evidence"])["device"] for row in rows}) == 2
+    assert [row["cost_ns"] for row in rows] == pytest.approx([1e3 * truth.cost_us for truth in truths], rel=0.2)
+
+
+def test_an_operation_far_from_its_limits_is_told_though_it_is_little_of_the_job(tmp_path: Path) -> None:
+    job = Job(hosts=2, cores=2, steps=6, layers=2, faults=("function-of-all", "fp32"), works_in_calls=False, seed=1)
+    truths, job_us = xla_jobs.write(tmp_path, job)
+    cost_us = {truth.kind.cause: truth.cost_us for truth in truths}["inefficient-kernels"]
+    assert 0.015 * job_us < cost_us < 0.05 * job_us
+    (row,) = holotrace.open(tmp_path).causes().filter(cause="inefficient-kernels").to_dicts()
+    assert row["cost_ns"] == pytest.approx(1e3 * cost_us, rel=0.2)
+
+
+def test_what_programs_did_before_the_recording_is_no_part_of_what_a_fault_costs(tmp_path: Path) -> None:
+    (truth,), _ = xla_jobs.write(tmp_path, replace(ALONE, faults=("callback",), host_ratio=0.02))
+    assert truth.cost_us == pytest.approx(ALONE.steps * truth.fault.amount, rel=0.05)

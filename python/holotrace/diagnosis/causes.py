@@ -30,6 +30,7 @@ from holotrace.diagnosis import (
     transfers,
     uneven,
     wording,
+    xla_everybodys,
     xla_spent,
 )
 from holotrace.diagnosis.advice import COPIED_WITHIN, advice
@@ -174,6 +175,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     room_ns = job_ns if profiler_ns else job_ns - own_ns
     # Nobody waits for a replica that has more to do; devices of one rank wait for each other.
     every = [c for c in every if c.cause not in _UNEQUAL or DEVICE in c.evidence or meetings.meet_others({*c.ranks})]
+    every = xla_everybodys.told(every, job)
     # Whether anything is told of it does not depend on what others have a part in.
     alone = [(candidate, meetings.saved_ns(replace(candidate.change, later={}))) for candidate in every]
     costs = [(candidate, _at_most(cost, candidate, room_ns)) for candidate, cost in alone]
@@ -305,6 +307,9 @@ def _is_of_shared_cores(candidate: Candidate, windows: pl.DataFrame) -> bool:
 
 
 def _least_ratio_of_job(candidate: Candidate, *, rank_count: int, windows: pl.DataFrame) -> float:
+    if candidate.cause == INEFFICIENT and account.XLA in windows["detail"]:
+        # The compiler counts what each operation computes and moves, and others of its kind come close to the limits.
+        return FLOOR_RATIO
     return _least_ratio(candidate, rank_count, shares_cores=_is_of_shared_cores(candidate, windows))
 
 

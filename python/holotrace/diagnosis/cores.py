@@ -10,7 +10,7 @@ import polars as pl
 from holotrace.derive import intervals
 from holotrace.diagnosis import account, equal_work
 from holotrace.diagnosis.candidates import NAMED_RATIO, Candidate, Job, total, when
-from holotrace.diagnosis.classes import MORE_WORK, SLOW_DEVICE
+from holotrace.diagnosis.classes import MORE_WORK, SLOW_DEVICE, UNEVEN_WORK
 from holotrace.diagnosis.meetings import Change
 
 # A device is named if it computes longer by so much of the time that it is late.
@@ -18,6 +18,8 @@ _EXPLAINED_RATIO = 0.5
 # Ranks, or devices, that compute longer; ranks are told as a whole if that costs so many times what their latest
 # devices do.
 LONGER, _WHOLE_TIMES = (SLOW_DEVICE, MORE_WORK), 1.5
+# What more devices of a rank are late for is nobody's fault.
+_MOST_DEVICES = 2
 # Under which the evidence has the number of the device.
 DEVICE = "device"
 
@@ -31,26 +33,32 @@ def causes(job: Job, come: pl.DataFrame) -> Iterator[Candidate]:
     """
     computed = job.of(account.CORE)
     for (rank,), late in _late(come).group_by("rank", maintain_order=True):
-        found = _of_rank(computed.filter(rank=rank), late, replace(job, ranks=(rank,)))
-        if found:
-            yield found
+        yield from _of_rank(computed.filter(rank=rank), late, replace(job, ranks=(rank,)))
 
 
 def told_once(kept: list[tuple[Candidate, int]]) -> list[tuple[Candidate, int]]:
     """The causes, ranks that compute longer than others told by their devices, unless most of their devices do.
 
+    So are ranks that do so in turns, which each device that is told makes late at another time.
+
     Args:
         kept: Causes of any class, each with its cost.
     """
-    longer = [(candidate, cost) for candidate, cost in kept if candidate.cause in LONGER and candidate.ranks]
-    of_devices = {one.ranks[0]: (one, cost) for one, cost in longer if DEVICE in one.evidence}
+    longer = [pair for pair in kept if pair[0].cause in LONGER and pair[0].ranks]
+    of_devices: dict[int, list[tuple[Candidate, int]]] = {}
+    for one, cost in longer:
+        if DEVICE in one.evidence:
+            of_devices.setdefault(one.ranks[0], []).append((one, cost))
     left_out: list[Candidate] = []
-    for whole, cost in longer:
+    for whole, cost in [*longer, *(pair for pair in kept if pair[0].cause == UNEVEN_WORK)]:
         if DEVICE in whole.evidence:
             continue
-        parts = [of_devices[rank] for rank in whole.ranks if rank in of_devices]
+        parts = [device for rank in whole.ranks or of_devices for device in of_devices.get(rank, ())]
         is_of_devices = _WHOLE_TIMES * sum(of_device for _, of_device in parts) >= cost
-        left_out += [whole] if is_of_devices else [device for device, _ in parts]
+        if is_of_devices:
+            left_out.append(whole)
+        elif whole.cause != UNEVEN_WORK:
+            left_out += [device for device, _ in parts]
     return [(candidate, cost) for candidate, cost in kept if not any(candidate is one for one in left_out)]
 
 
@@ -70,7 +78,8 @@ def _late(come: pl.DataFrame) -> pl.DataFrame:
             # When the last device to compute had done so.
             done_ns=pl.min_horizontal(pl.col("arrival_ns").first(), pl.col("left_ns").min() - pl.col("time_ns").max()),
             late_ns=pl.col("arrival_ns").first() - pl.col("arrival_ns").slice(1).max(),
-            standing_ns=pl.col("standing_ns").slice(1).median().cast(pl.Int64),
+            # Without the last one they would go on together with the one that came before it.
+            standing_ns=pl.col("standing_ns").slice(1).first(),
             left_ns=pl.col("left_ns").min(),
         )
         .drop_nulls("late_ns")
@@ -101,14 +110,22 @@ def _own_late(last: pl.DataFrame, come: pl.DataFrame) -> pl.Series:
     return own_ns.alias("late_ns")
 
 
-def _of_rank(computed: pl.DataFrame, late: pl.DataFrame, job: Job) -> Candidate | None:
+def _of_rank(computed: pl.DataFrame, late: pl.DataFrame, job: Job) -> Iterator[Candidate]:
+    """The devices of a rank that nearly all of the standing still of its others is for, each by what it computes."""
     by_device = late.group_by("device").agg(pl.col("time_ns").sum()).sort("time_ns", "device", descending=[True, False])
-    late_ns, device = int(by_device["time_ns"][0]), by_device["device"][0]
-    if late_ns <= job.floor_ns or late_ns < NAMED_RATIO * total(by_device["time_ns"]):
-        return None
+    late_ns, dearest = total(by_device["time_ns"]), by_device.head(_MOST_DEVICES)
+    if late_ns <= job.floor_ns or total(dearest["time_ns"]) < NAMED_RATIO * late_ns:
+        return
     # What ranks are to a job, devices are to their rank.
     peers = computed.with_columns(row=pl.lit(account.WORK), rank=pl.col("device").cast(pl.Int32))
     kinds = equal_work.by_kind(replace(job, rows=peers, ranks=tuple(peers["rank"].unique().sort())))
+    for device, own_late_ns in dearest.filter(pl.col("time_ns") > job.floor_ns).iter_rows():
+        if found := _of_device(device, own_late_ns, kinds, late, job):
+            yield found
+
+
+def _of_device(device: int, late_ns: int, kinds: pl.DataFrame, late: pl.DataFrame, job: Job) -> Candidate | None:
+    """The device, if it computes longer than the others of its rank by enough of what it is late."""
     sums = dict(kinds.group_by("rank").agg(pl.col("time_ns").sum()).iter_rows())
     own_ns = sums.get(device, 0)
     beyond_ns = own_ns - equal_work.lower(pl.Series(list(sums.values()), dtype=pl.Float64))

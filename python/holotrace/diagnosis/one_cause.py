@@ -20,6 +20,7 @@ from holotrace.diagnosis.classes import (
     UNRECORDED,
     UPLOAD,
 )
+from holotrace.diagnosis.cores import DEVICE
 from holotrace.diagnosis.meetings import Meetings, together
 
 # Ranks have a thing together if it costs so many times what it does on each of them: next to nothing.
@@ -74,7 +75,8 @@ def once(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[Ca
     """What the same thing costs in several ways is one cause: an evaluation keeps both host and device busy."""
     alike: dict[tuple[object, ...], list[tuple[Candidate, int]]] = {}
     for candidate, cost in kept:
-        alike.setdefault((candidate.cause, candidate.ranks, candidate.responsible), []).append((candidate, cost))
+        key = (candidate.cause, candidate.ranks, candidate.responsible, candidate.evidence.get(DEVICE))
+        alike.setdefault(key, []).append((candidate, cost))
     told = []
     for same in alike.values():
         dearest, cost = max(same, key=lambda pair: pair[1])
