@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import polars as pl
+import pytest
 
 from drawing import spans
 from holotrace.derive import host_time
@@ -53,3 +54,23 @@ def test_a_function_that_asks_for_the_time_over_and_over_is_named_and_not_what_i
     for outer, told in ((functions, "$train.py:7 detokenize"), (functions[:1], "$time perf_counter")):
         frame = pl.DataFrame([*outer, *asks], schema=SCHEMA, orient="row")
         assert host_time.details(asked, frame).to_list() == [told]
+
+
+@pytest.mark.parametrize(
+    ("inner", "is_of_library"),
+    [
+        ("$_pocketfft.py:58 _raw_fft", True),
+        ("$fromnumeric.py:106 take", True),
+        ("$json.py:9 dumps", True),
+        # What these do tells more than who calls them.
+        ("$threading.py:323 wait", False),
+        ("$_base.py:449 result", False),
+        ("$model.py:9 tokenize", False),
+    ],
+)
+def test_a_function_that_calls_a_library_is_named_and_not_what_it_calls(inner: str, is_of_library: bool) -> None:
+    """A program whose augmentation on the host is NumPy's was told the name of a function within NumPy."""
+    outer = ("$train.py:25 augment", PROGRAM, "1", 0, 1100)
+    frame = pl.DataFrame([outer, (inner, PROGRAM, "1", 50, 1000)], schema=SCHEMA, orient="row")
+    asked = spans((0, 1000)).with_columns(cause=pl.lit(PROGRAM))
+    assert host_time.details(asked, frame).to_list() == [outer[0] if is_of_library else inner]

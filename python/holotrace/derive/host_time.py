@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -39,6 +40,14 @@ _CAUSES = (READ_BACK, UPLOAD, INPUT, TRACING)
 _MAY_WAIT = (TRACING, DISPATCH)
 # How the profiler names functions that are built in, and so many times longer a caller of theirs may be to be named.
 BUILT_IN, _MUCH = r"^\$[^:]+ \S+$", 4
+# Of others it tells the name of the file: those of Python itself and of NumPy, and modules that are private.
+_IN_FILE = re.compile(r"^\$(\w+)\.py:\d+ ")
+_OF_NUMPY = frozenset(
+    ("arraysetops", "fromnumeric", "function_base", "npyio", "numeric", "shape_base", "stride_tricks")
+)
+# Programs' own files may have the names of some; and who waits for another thread is told so.
+_OWN, _WAITING = ("code", "profile", "sched", "test", "trace"), ("_base", "queue", "selectors", "socket", "threading")
+_OF_LIBRARIES = (sys.stdlib_module_names | _OF_NUMPY).difference(_OWN, _WAITING)
 # What PyTorch/XLA does within StepMarker at the end of a step; by itself, it is for a result that is read before.
 _SYNC = "SyncTensorsGraphInternal"
 
@@ -193,6 +202,15 @@ def _going_on(activities: pl.DataFrame, activity: str) -> pl.DataFrame:
 
 
 @lru_cache(maxsize=1 << 14)
+def _of_library(name: str) -> str | None:
+    """The name, if it is of a function that the program only calls."""
+    in_file = _IN_FILE.search(name)
+    module = in_file[1] if in_file else ""
+    is_private = module.startswith("_") and module not in _WAITING
+    return name if is_private or module in _OF_LIBRARIES or re.search(BUILT_IN, name) else None
+
+
+@lru_cache(maxsize=1 << 14)
 def _called_back(name: str) -> str | None:
     return name if re.search(CALLED_BACK, name) else None
 
@@ -211,7 +229,8 @@ def told(spans: pl.DataFrame, activities: pl.DataFrame) -> pl.DataFrame:
     """Of each span the ``name`` that most of its ``cause`` goes by, how long it does, ``took_ns``, and ``until_ns``.
 
     Of code of the program it is the innermost range or function that holds half of it: outer ones say less, and so do
-    functions that are built in, unless what calls them holds much more. Null where no activity of that kind goes on.
+    functions that are built in or of a library, unless what calls them holds much more. Null where no activity of that
+    kind goes on.
 
     Args:
         spans: Rows of ``start_ns``, ``end_ns``, ``cause``.
@@ -241,10 +260,10 @@ def told(spans: pl.DataFrame, activities: pl.DataFrame) -> pl.DataFrame:
     )
     is_program = pl.col("activity") == PROGRAM
     half = pl.col("took_ns") * 2 >= pl.col("took_ns").max().over("span")
-    is_built_in = pl.col("name").cast(pl.String()).str.contains(BUILT_IN)
+    beside = beside.with_columns(is_of_library=decided(beside["name"], _of_library).is_not_null())
     # Short ones that are called all the time are as much of their caller as one long one.
-    built_in = _MUCH * pl.max_horizontal("length_ns", "took_ns")
-    length = pl.when(is_built_in).then(built_in).otherwise("length_ns")
+    of_library = _MUCH * pl.max_horizontal("length_ns", "took_ns")
+    length = pl.when("is_of_library").then(of_library).otherwise("length_ns")
     named = (
         beside.filter(~is_program | half)
         .with_columns(order=pl.when(is_program).then(length).otherwise(-pl.col("took_ns")))
