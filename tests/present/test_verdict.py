@@ -77,8 +77,9 @@ def test_a_job_that_moving_data_limits_is_told_how_fast_that_is(
     """Of a job on an H100 that spent 93% of its time in collectives over sockets only factors were told."""
     parts = {"compute_ns": [20, 20], "exposed_comm_ns": exposed_ns, "exposed_memory_ns": 0, "idle_ns": 80 - exposed_ns}
     breakdown = pl.DataFrame({"step": [None, 1], **parts}, schema_overrides=dict.fromkeys(parts, pl.Int64))
-    moved = {"collective": ["allreduce"], "exposed_ns": [exposed_ns], "moving_ns": [90], "lost_ns": [10]}
-    communication = pl.DataFrame({**moved, "bus_gbps": [bus_gbps]}, schema_overrides={"bus_gbps": pl.Float64})
+    moved = {"collective": "allreduce", "exposed_ns": exposed_ns, "moving_ns": 90, "lost_ns": 10}
+    # Two devices of the rank communicate at once.
+    communication = pl.DataFrame([{**moved, "bus_gbps": bus_gbps}] * 2, schema_overrides={"bus_gbps": pl.Float64})
     found = verdict.of({CAUSES: causes(joint_ns=0), "communication": communication, "time_breakdown": breakdown}, [], 1)
     assert found.limits == said
     assert [text.startswith("Compare this bandwidth") for text in found.next] == [True] * bool(said)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from holotrace.core.plans import done
-from holotrace.core.tables import LAUNCHES, STEPS
+from holotrace.core.tables import LAUNCHES
 from holotrace.core.trace import RankTrace
 from holotrace.derive import exchange_waits, intervals, optimizer_ranges
 from holotrace.derive.kernel_kinds import COMMUNICATION
@@ -32,8 +32,6 @@ from holotrace.diagnosis.classes import (
     FULL_QUEUE,
     FUNCTION,
     LAUNCH,
-    OF_EXCHANGES,
-    OPERATOR,
     PAUSE,
     PYTHON,
     QUEUED,
@@ -68,9 +66,6 @@ _READ_BY = {"aten::_local_scalar_dense": "aten::item"}
 _LAUNCHING, _LASTING = (LAUNCH, FULL_QUEUE, PYTHON), (FUNCTION, PAUSE)
 # Keeps the host from being too far ahead of its device.
 _OF_EVENTS = re.compile(r"EventSynchronize")
-_OF_EXCHANGES = re.compile(OF_EXCHANGES)
-# The operator that does so in what is compiled or sharded, whatever in Python it is carried out by.
-_WAITING_OPERATOR = "_c10d_functional::wait_tensor"
 # What waits for other threads, processes or ranks, or for the device, as freeing its memory does.
 _AWAITING = re.compile(
     r"(?i)acquire|poll|select\b|wait|recv|barrier|gloo|(^|\W)join\b|rendezvous|store|(cuda|hip|cu)(Mem)?Free"
@@ -108,19 +103,8 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     every = rank.cached(of_all_devices)
     spans = every.found.lazy().select("window", "start_ns", "end_ns")
     where = open_calls.around_parts(rank.cached(host_calls), every.shares)
-    # In a gap no queue is full, so a launch that lasts stands still, but for one of a graph of many kernels;
-    # interpreting is part of launching.
-    launched = open_calls.looked_up(rank.cached(host_calls), every.shares["inner_id"], "work_count")["work_count"]
-    is_stopped = (pl.col("cause") == FULL_QUEUE) & (pl.col("share_ns") >= open_calls.LONG_NS)
-    is_stopped &= launched.fill_null(0) <= 1
-    is_stopped |= interrupted.by_chance(every.shares, rank.cached(host_calls), len(rank[STEPS]))
-    if rank.computes_on_host:
-        # Operators that do anything are work there; the others make views, and take no time by themselves, and what
-        # waits for an exchange that is over waits for its thread to get a processor.
-        calls = open_calls.looked_up(rank.cached(host_calls), every.shares["event_id"], "category", "name")
-        takes_nothing = matching(calls["category"], OPERATOR) | matching(calls["name"], _OF_EXCHANGES)
-        takes_nothing |= where.str.contains(_WAITING_OPERATOR, literal=True).fill_null(value=False)
-        is_stopped |= (pl.col("cause") == FUNCTION) & takes_nothing
+    is_stopped = interrupted.stopped(rank, every.shares, where)
+    # Interpreting is part of launching.
     launching = pl.col("cause").replace(dict.fromkeys(_LAUNCHING, LAUNCH))
     cause = pl.when(is_stopped).then(pl.lit(PAUSE)).otherwise(launching).alias("cause")
     shares = every.shares.lazy().with_columns(cause, where)

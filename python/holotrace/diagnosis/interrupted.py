@@ -1,4 +1,4 @@
-"""Functions in which a host stands still by chance, as for garbage collection or while another process has its core."""
+"""Calls in which a host stands still by chance, as for garbage collection or while another process has its core."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import re
 import polars as pl
 
 from holotrace.core.plans import done
+from holotrace.core.tables import STEPS
+from holotrace.core.trace import RankTrace
 from holotrace.derive.names import distinct
 from holotrace.diagnosis import open_calls
-from holotrace.diagnosis.calls import among
-from holotrace.diagnosis.classes import FUNCTION
+from holotrace.diagnosis.calls import among, host_calls, matching
+from holotrace.diagnosis.classes import FULL_QUEUE, FUNCTION, OF_EXCHANGES, OPERATOR
 
 # What is called so often, and in so few of these calls lasts so many times as long as usual, does nothing else then.
 _OFTEN, _SELDOM, _TIMES = 64, 32, 50
@@ -19,6 +21,34 @@ _BRIEF = re.compile(
     r"\.py\(\d+\): |^<built-in (function (callable|getattr|hasattr|id|isinstance|issubclass|iter|len|setattr)>"
     r"|method \w+ of (dict|list|set|str|tuple|type) object)"
 )
+
+
+# PyTorch's wait for an exchange, and the operator that waits in what is compiled or sharded, whatever in Python carries
+# it out.
+_OF_EXCHANGES, _WAITING_OPERATOR = re.compile(OF_EXCHANGES), "_c10d_functional::wait_tensor"
+
+
+def stopped(rank: RankTrace, shares: pl.DataFrame, where: pl.Series) -> pl.Series:
+    """Which of the parts of gaps are calls that do nothing for as long as they last.
+
+    Args:
+        rank: Whose gaps they are.
+        shares: As of ``open_calls.Found``.
+        where: What was open around each.
+    """
+    calls = rank.cached(host_calls)
+    # In a gap no queue is full, so a launch that lasts stands still, but for one of a graph of many kernels.
+    launched = open_calls.looked_up(calls, shares["inner_id"], "work_count")["work_count"]
+    is_launch = (shares["cause"] == FULL_QUEUE) & (shares["share_ns"] >= open_calls.LONG_NS)
+    found: pl.Series = is_launch & (launched.fill_null(0) <= 1) | by_chance(shares, calls, len(rank[STEPS]))
+    if not rank.computes_on_host:
+        return found
+    # Operators that do anything are work there; the others make views, and take no time by themselves, and what waits
+    # for an exchange that is over waits for its thread to get a processor.
+    asked = open_calls.looked_up(calls, shares["event_id"], "category", "name")
+    takes_nothing = matching(asked["category"], OPERATOR) | matching(asked["name"], _OF_EXCHANGES)
+    takes_nothing |= where.str.contains(_WAITING_OPERATOR, literal=True).fill_null(value=False)
+    return found | ((shares["cause"] == FUNCTION) & takes_nothing)
 
 
 def by_chance(shares: pl.DataFrame, calls: pl.DataFrame, steps: int) -> pl.Series:

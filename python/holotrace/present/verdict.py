@@ -205,12 +205,15 @@ def _moving(communication: pl.DataFrame | None, breakdown: pl.DataFrame | None) 
     time_ns = float(whole.select(pl.sum_horizontal(pl.sum(*_PARTS))).item() or 0)
     exposed = pl.col("exposed_ns") - pl.col("lost_ns").fill_null(0)
     moving = communication.with_columns(own_ns=pl.min_horizontal(exposed.clip(lower_bound=0), "moving_ns"))
-    moving_ns = float(moving["own_ns"].sum())
-    if not time_ns or moving_ns <= _MOVING_RATIO * time_ns:
+    moving_ns, every_ns = (float(moving[name].sum()) for name in ("own_ns", "exposed_ns"))
+    # Several devices of a rank, and several streams, communicate at once.
+    exposed_ns = float(whole["exposed_comm_ns"].sum())
+    ratio = exposed_ns / time_ns * moving_ns / every_ns if time_ns and every_ns else 0.0
+    if ratio <= _MOVING_RATIO:
         return ""
     rates = pl.col("bus_gbps").dot("own_ns") / pl.col("own_ns").sum()
     known = moving.drop_nulls("bus_gbps").group_by("collective").agg(pl.col("own_ns").sum(), rate=rates)
-    said = f"Moving data takes {fmt.percent(moving_ns / time_ns)} of the time"
+    said = f"Moving data takes {fmt.percent(ratio)} of the time"
     if known["own_ns"].sum() <= _MOVING_RATIO * moving_ns:
         return f"{said}."
     name, rate = known.sort("own_ns", "collective", descending=[True, False]).select("collective", "rate").row(0)
