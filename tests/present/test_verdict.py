@@ -63,21 +63,24 @@ def test_a_clean_job_is_told_its_mfu_where_nearly_all_work_is_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("exposed_ns", "bus_gbps", "said"),
+    ("exposed_ns", "bus_gbps", "compared", "said"),
     [
-        (80, 1.5, "Moving data takes 70% of the time, most of it in allreduce at a bus bandwidth of 1.5 GB/s."),
-        (80, None, "Moving data takes 70% of the time."),
+        (80, 1.5, 4, "Moving data takes 70% of the time, most of it in allreduce at a bus bandwidth of 1.5 GB/s."),
+        (80, None, 4, "Moving data takes 70% of the time."),
         # Half of it the rank waited for others, or computed.
-        (60, 1.5, ""),
+        (60, 1.5, 4, ""),
+        # What is not compared with other ranks may be waiting for these.
+        (80, 1.5, 0, ""),
     ],
 )
 def test_a_job_that_moving_data_limits_is_told_how_fast_that_is(
-    exposed_ns: int, bus_gbps: float | None, said: str
+    exposed_ns: int, bus_gbps: float | None, compared: int, said: str
 ) -> None:
     """Of a job on an H100 that spent 93% of its time in collectives over sockets only factors were told."""
     parts = {"compute_ns": [20, 20], "exposed_comm_ns": exposed_ns, "exposed_memory_ns": 0, "idle_ns": 80 - exposed_ns}
     breakdown = pl.DataFrame({"step": [None, 1], **parts}, schema_overrides=dict.fromkeys(parts, pl.Int64))
-    moved = {"collective": "allreduce", "exposed_ns": exposed_ns, "moving_ns": 90, "lost_ns": 10}
+    moved = {"collective": "allreduce", "exposed_ns": exposed_ns, "moving_ns": 90, "lost_ns": 10 if compared else None}
+    moved |= {"count": 4, "compared_count": compared}
     # Two devices of the rank communicate at once.
     communication = pl.DataFrame([{**moved, "bus_gbps": bus_gbps}] * 2, schema_overrides={"bus_gbps": pl.Float64})
     found = verdict.of({CAUSES: causes(joint_ns=0), "communication": communication, "time_breakdown": breakdown}, [], 1)

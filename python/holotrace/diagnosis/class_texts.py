@@ -378,11 +378,11 @@ OF_XLA: Mapping[str, Class] = {
     ),
     classes.WRONG_TYPE: replace(
         CLASSES[classes.WRONG_TYPE],
-        sentence="{who} {computes} matrix products of f32 with all their bits (most of that time in {what}), while the "
-        "device multiplies fewer bits many times faster",
-        advice="If the accuracy allows, multiply bf16, or let products of f32 leave out bits: no precision=HIGHEST and "
-        'no jax_default_matmul_precision="highest" (JAX), torch_xla.backends.set_mat_mul_precision("default") '
-        "(PyTorch/XLA).",
+        sentence="{who} {computes} matrix products of f32 at highest precision (most of that time in {what}), while "
+        "the device has units for TF32 and narrower types that are many times faster",
+        advice="If the accuracy allows, multiply bf16, or lower the precision of products of f32: without "
+        'precision=HIGHEST and jax_default_matmul_precision="highest" (JAX), or with '
+        'torch_xla.backends.set_mat_mul_precision("default") (PyTorch/XLA).',
         seen="Products of a GPU whose precision is HIGHEST, if they take as long as on its units for fp32. The cost is "
         "computed from 0.6 of the TF32 peak.",
     ),

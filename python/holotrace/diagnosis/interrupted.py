@@ -21,8 +21,6 @@ _BRIEF = re.compile(
     r"\.py\(\d+\): |^<built-in (function (callable|getattr|hasattr|id|isinstance|issubclass|iter|len|setattr)>"
     r"|method \w+ of (dict|list|set|str|tuple|type) object)"
 )
-
-
 # PyTorch's wait for an exchange, and the operator that waits in what is compiled or sharded, whatever in Python carries
 # it out.
 _OF_EXCHANGES, _WAITING_OPERATOR = re.compile(OF_EXCHANGES), "_c10d_functional::wait_tensor"
@@ -63,10 +61,12 @@ def by_chance(shares: pl.DataFrame, calls: pl.DataFrame, steps: int) -> pl.Serie
     """
     is_long = (pl.col("cause") == FUNCTION) & (pl.col("share_ns") >= open_calls.LONG_NS)
     asked = shares.select(pl.when(is_long).then("inner_id")).to_series()
+    nothing: pl.Series = pl.Series([False]).new_from_index(0, shares.height)
+    if not asked.count():
+        return nothing
     inner = open_calls.looked_up(calls, asked, "name", "start_ns", "end_ns")
     names = [name for name in distinct(inner["name"]) if name and _BRIEF.search(name)]
     if not names:
-        nothing: pl.Series = pl.Series([False]).new_from_index(0, shares.height)
         return nothing
     lasted = pl.col("end_ns") - pl.col("start_ns")
     usual_ns = pl.col("lasted_ns").median()

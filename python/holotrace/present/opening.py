@@ -98,8 +98,7 @@ def opening(result: report.Report, analyses: report.Analyses) -> Opening:
 def _title(result: report.Report, waterfall: Rows | None) -> str:
     if waterfall is None or all(row.name != _STEP for row in waterfall.rows):
         return _WHOLE_TIME
-    # The causes beside it have their parts of the job.
-    # Nor are they parts of what recording takes.
+    # The causes beside it have their parts of the job, or of the step without what recording takes.
     recorded = _OF_RECORDED if has_profiler(result.tables) else ""
     return _IDEAL_STEP + (_OF_STEP if has_more_than_steps(result.tables) else recorded)
 

@@ -112,7 +112,8 @@ def of(tables: Mapping[str, pl.DataFrame], findings: Sequence[Finding], steps: i
     joint_ns = int(first["joint_ns"] or first["cost_ns"])
     # Of what came before the steps these have no part.
     of_steps = steps if all(steps_of(row, steps) == steps for row in table.iter_rows(named=True)) else 1
-    saving = _saving(joint_ns, _job_ns(table), first.get("profiler_ns"), of_steps, of_what)
+    profiler_ns = int(first["profiler_ns"]) if has_profiler(tables) else 0
+    saving = _saving(joint_ns, _job_ns(table), profiler_ns, of_steps, of_what)
     return Verdict(saving, tuple(reasons), max(0, len(causes) - MOST))
 
 
@@ -182,13 +183,10 @@ def _each(steps: int) -> str:
     return " a step" if steps > 1 else ""
 
 
-def _saving(joint_ns: int, job_ns: float, profiler_ns: int | None, steps: int, of_share: str) -> str:
+def _saving(joint_ns: int, job_ns: float, profiler_ns: int, steps: int, of_share: str) -> str:
     share = f" ({fmt.percent(joint_ns / job_ns)}{of_share if steps > 1 else ''})" if job_ns else ""
     of_what = "each step" if steps > 1 else "the job"
-    is_much = (profiler_ns or 0) > FLOOR_RATIO * job_ns
-    taken = (
-        f" without the profiler, which takes about {fmt.duration((profiler_ns or 0) / steps)} of it" if is_much else ""
-    )
+    taken = f" without the profiler, which takes about {fmt.duration(profiler_ns / steps)} of it" if profiler_ns else ""
     return f"{fmt.duration(joint_ns / steps)} of {of_what}{share} could be saved{taken}."
 
 
@@ -198,14 +196,18 @@ def _limits(tables: Mapping[str, pl.DataFrame]) -> str:
 
 
 def _moving(communication: pl.DataFrame | None, breakdown: pl.DataFrame | None) -> str:
-    """How much of the time ranks move data, and how fast, where that limits a job; empty of other jobs."""
-    if communication is None or breakdown is None or not {"lost_ns", "bus_gbps"} <= {*communication.columns}:
+    """How much of the time ranks move data, and how fast, where that limits a job; empty of other jobs.
+
+    Only what could be compared with the other ranks counts: the rest may be waiting for these.
+    """
+    if communication is None or breakdown is None or not {"lost_ns", "compared_count"} <= {*communication.columns}:
         return ""
     whole = breakdown.filter(pl.col("step").is_null()) if "step" in breakdown.columns else breakdown
     time_ns = float(whole.select(pl.sum_horizontal(pl.sum(*_PARTS))).item() or 0)
-    exposed = pl.col("exposed_ns") - pl.col("lost_ns").fill_null(0)
-    moving = communication.with_columns(own_ns=pl.min_horizontal(exposed.clip(lower_bound=0), "moving_ns"))
-    moving_ns, every_ns = (float(moving[name].sum()) for name in ("own_ns", "exposed_ns"))
+    exposed = (pl.col("exposed_ns") - pl.col("lost_ns")).clip(lower_bound=0)
+    compared = communication.filter(pl.col("compared_count") == pl.col("count"))
+    moving = compared.with_columns(own_ns=pl.min_horizontal(exposed, "moving_ns"))
+    moving_ns, every_ns = float(moving["own_ns"].sum()), float(communication["exposed_ns"].sum())
     # Several devices of a rank, and several streams, communicate at once.
     exposed_ns = float(whole["exposed_comm_ns"].sum())
     ratio = exposed_ns / time_ns * moving_ns / every_ns if time_ns and every_ns else 0.0
