@@ -35,6 +35,7 @@ COMMANDS = (
     "convert JOB OUT/dataset",
     "info JOB",
 )
+LOADER_GAVE_UP = 127
 WORDS = ("file cut off", "compressed stream damaged", "file left out", "file not read", "Problem")
 
 
@@ -185,21 +186,33 @@ def test_what_the_library_said_is_shown_for_debugging() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a limit of the address space")
 @pytest.mark.parametrize("megabytes", [500, 600, 700, 800, 1000])
 def test_little_memory_ends_in_a_sentence_at_any_place(whole: Path, tmp_path: Path, megabytes: int) -> None:
-    """Also where a library aborts the process; what Python and the libraries take themselves is there."""
+    """Also where a library aborts the process; what Python and the libraries take themselves is there.
+
+    One end cannot be caught, and is tried again: where a new thread's own variables have no room, the loader of the C
+    library ends the process without a signal (seen in 1 of 400 runs).
+    """
+    page = tmp_path / "page.html"
+    for _ in range(3):
+        done = with_address_space(megabytes, "report", str(whole), "--output", str(page))
+        if done.returncode != LOADER_GAVE_UP:
+            break
+    if done.returncode == 0:
+        assert page.is_file()
+    else:
+        assert done.returncode == 3, done.stderr[-500:]
+        (error,) = (line for line in done.stderr.splitlines() if not line.startswith("Note: "))
+        assert error.startswith("Error: ")
+
+
+def with_address_space(megabytes: int, *arguments: str) -> subprocess.CompletedProcess[str]:
     limit = megabytes << 20
-    done = subprocess.run(
-        [sys.executable, "-m", "holotrace.cli", "report", str(whole), "--output", str(tmp_path / "page.html")],
+    return subprocess.run(
+        [sys.executable, "-m", "holotrace.cli", *arguments],
         capture_output=True,
         text=True,
         check=False,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),  # no threads yet
     )
-    if done.returncode == 0:
-        assert (tmp_path / "page.html").is_file()
-    else:
-        assert done.returncode == 3, done.stderr[-500:]
-        (error,) = (line for line in done.stderr.splitlines() if not line.startswith("Note: "))
-        assert error.startswith("Error: ")
 
 
 def test_without_memory_the_process_ends_before_the_interpreter_needs_some(whole: Path, tmp_path: Path) -> None:
@@ -220,6 +233,7 @@ def test_without_memory_the_process_ends_before_the_interpreter_needs_some(whole
     ("panic", "said", "code"),
     [
         ('Err value: Os { code: 11, message: "Resource temporarily unavailable" }', "there is not enough memory", 3),
+        ("mmap failed to allocate stack: Cannot allocate memory", "there is not enough memory", 3),
         ("index out of bounds", "unexpected PanicException: index out of bounds", 1),
     ],
 )

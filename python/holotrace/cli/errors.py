@@ -22,8 +22,9 @@ USAGE, INPUT, DEFECT = 2, 3, 1
 FOUND = 4  # report --fail-on or compare --fail-above found what it was to find
 INTERRUPTED = 130  # 128 + SIGINT, as shells say it
 
-# What the system says where a thread cannot be started, which takes memory too.
-_NO_THREAD = "Resource temporarily unavailable"
+# What the system says, in the words of a library that panics, where memory or a thread, which takes memory too, is
+# refused.
+_REFUSED = (os.strerror(errno.ENOMEM), os.strerror(errno.EAGAIN))
 _LESS_MEMORY = "choose ranks with --rank, use fewer workers, convert the job to a dataset, or ask for fewer steps"
 
 
@@ -145,7 +146,7 @@ def _is_for_memory(error: BaseException | None) -> bool:
             return True
         if isinstance(error, RuntimeError) and ("can't start new thread" in said or "memory" in said):
             return True
-        if _NO_THREAD in said:
+        if any(refused in said for refused in _REFUSED):
             return True
         error = error.__cause__
     return False
