@@ -265,7 +265,14 @@ def order(keys: ArrowStream, names: Sequence[str], count: int) -> ArrowTable | N
     """
 
 def open_calls(
-    calls: ArrowStream, kinds: ArrowStream, windows: ArrowStream, main: int, *, pause_ns: int, launch_ns: int
+    calls: ArrowStream,
+    kinds: ArrowStream,
+    windows: ArrowStream,
+    main: int,
+    *,
+    pause_ns: int,
+    launch_ns: int,
+    together: bool,
 ) -> tuple[ArrowTable, ArrowTable]:
     """What went on in each window on its thread, by the innermost calls, and what was innermost for most of it.
 

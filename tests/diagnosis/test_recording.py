@@ -156,3 +156,48 @@ def test_a_host_that_computes_itself_starts_operators_sooner_while_nobody_record
     assert launching["cost_ns"] == pytest.approx(STEPS * LAUNCHES * 10_000, rel=0.05)
     assert "start operators later" in told["message"]
     assert told["profiler_ns"] == pytest.approx(STEPS * LAUNCHES * 10_000, rel=0.05)
+
+
+def operator(now: int, us: int) -> dict[str, Any]:
+    dims = {"Input Dims": [[64, 512], [512, 512]], "Input type": ["float", "float"]}
+    return event("cpu_op", "aten::mm", now, us) | {"args": dims}
+
+
+def test_half_of_an_input_of_a_host_that_computes_is_the_recordings_where_it_consists_of_calls(tmp_path: Path) -> None:
+    """Samples that Python makes took 36 of 75 ms a step, which took 50 without the profiler."""
+    events, now = [], 0
+    for step in range(STEPS):
+        begin = now
+        events.append(event("python_function", "torch/utils/data/dataloader.py(720): __next__", now, 3_000))
+        events += [event("python_function", f"series.py({n % 7}): encode", now + 10 * n, 9) for n in range(300)]
+        events += [operator(now + 3_000 + 150 * n, 150) for n in range(20)]
+        now += 6_000
+        events.append(event("user_annotation", f"ProfilerStep#{step}", begin, now - begin))
+    write_trace(tmp_path / "rank-0.json", events=events)
+    waiting, told = holotrace.open(tmp_path).causes().to_dicts()
+    assert (waiting["cause"], told["cause"]) == ("input", "recording")
+    expected = pytest.approx(STEPS * 1_500_000, rel=0.05)
+    assert (waiting["cost_ns"], told["profiler_ns"]) == (expected, expected)
+
+
+@pytest.mark.parametrize("us", [200, 10])
+def test_short_calls_of_a_function_between_operators_are_no_launching_where_they_are_much_of_it(
+    tmp_path: Path, us: int
+) -> None:
+    """Saving 64 pictures took most of a step on a CPU, which was told to be launch-bound."""
+    events, now = [], 0
+    for step in range(STEPS):
+        begin = now
+        for _ in range(64):
+            events.append(operator(now, 50))
+            events.append(event("python_function", "PIL/Image.py(2593): save", now + 55, us))
+            events.append(event("python_function", "<built-in method encode of ImagingEncoder>", now + 56, us - 5))
+            now += 50 + us + (15 if us > 50 else 140)
+        events.append(event("user_annotation", f"ProfilerStep#{step}", begin, now - begin))
+    write_trace(tmp_path / "rank-0.json", events=events)
+    first, *_ = holotrace.open(tmp_path).causes().to_dicts()
+    if us > 50:
+        assert (first["cause"], first["responsible"]) == ("python-function", "PIL/Image.py(2593): save")
+        assert first["cost_ns"] == pytest.approx(STEPS * 64 * us * 1_000, rel=0.05)
+    else:
+        assert first["cause"] == "launch-bound"

@@ -34,6 +34,18 @@ def test_the_launches_of_an_optimizer_that_is_not_fused_go_away_with_it() -> Non
     assert found.change.later == {0: [(250, 40.0)], 1: [(250, 40.0)]}
 
 
+def test_a_step_in_which_it_takes_longer_is_not_the_only_one_that_has_it() -> None:
+    """An optimizer of each step took five times as long in the last one, and was told as if it ran in that alone."""
+    rows = [
+        {"row": "slow-work", "cause": "unfused-optimizer", "name": OPTIMIZER, "time_ns": 50 if step == 5 else 10}
+        | {"at_ns": 100 * step, "step": step, "count": 1}
+        for step in range(6)
+    ]
+    every = filled(pl.DataFrame(rows), account.COLUMNS).with_columns(rank=pl.lit(0))
+    (found,) = slow_work.causes(Job(every, pl.DataFrame(), (0,), 0))
+    assert found.steps == tuple(range(6))
+
+
 def test_launching_what_should_be_fused_is_no_cause_of_its_own() -> None:
     unfused = Candidate("unfused-optimizer", Change(), responsible=OPTIMIZER)
     launches = Candidate("launch-bound", Change(), responsible=OPTIMIZER)

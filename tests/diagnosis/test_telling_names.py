@@ -60,6 +60,7 @@ transformers/modeling_layers.py(89): forward_with_checkpointing; train.py(3): ch
 megatron/core/transformer/transformer_block.py(3): checkpoint_handler; jax/_src/ad_checkpoint.py(3): fun_remat
 transformers/trainer.py(3): _maybe_log_save_evaluate; save_and_evaluate; eval_and_save; log_and_checkpoint
 torch/_compile.py(42): inner; stable_baselines3/common/policies.py(719): evaluate_actions
+linear_operator/operators/added_diag_linear_operator.py(207): evaluate_kernel; model.py(3): evaluate_polynomial
 PIL/Image.py(2593): save; dist-packages/matplotlib/figure.py(3): save
 update_state; write_kv_cache; reshape_and_cache; export_blocks; saver_attention; load_weights; fetch_weights
 Optimizer.step#AdamW.step; ProfilerStep#3; gradient_checkpointing; metrics.py(3): compute; eval_frame.py(3): _fn

@@ -19,6 +19,11 @@ def test_steps_and_ranks_in_many_pieces_are_counted_and_not_listed() -> None:
 
 def test_few_pieces_are_listed() -> None:
     assert wording.when((1, 2, 5), tuple(range(9))) == ", in steps 1-2, 5"
+
+
+@pytest.mark.parametrize(("steps", "told"), [((7, 8), ", since step 7"), ((8,), ", in step 8")])
+def test_one_step_begins_nothing(steps: tuple[int, ...], told: str) -> None:
+    assert wording.when(steps, tuple(range(9))) == told
     assert wording.whose((1, 2, 5), 64) == "ranks 1-2, 5"
 
 

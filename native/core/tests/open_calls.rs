@@ -3,7 +3,7 @@
 use holotrace_core::algorithms::open_calls::{Calls, Found, Limits, Share, Windows, kinds, open_calls, traits};
 use holotrace_core::columns::NONE;
 
-const LIMITS: Limits = Limits { pause: 50, launch: 20 };
+const LIMITS: Limits = Limits { pause: 50, launch: 20, together: false };
 
 /// (start, end, thread, traits, told, launches); each call has a name of its own.
 type Call = (i64, i64, u32, u16, u8, u8);
@@ -92,4 +92,45 @@ fn python_between_short_calls_is_told_apart_from_launching() {
         rows(&of.shares),
         [(0, kinds::PYTHON, 0, 30), (0, kinds::LAUNCH, 1, 20), (0, kinds::UNRECORDED, NONE, 10)]
     );
+}
+
+const OWN: u16 = traits::FUNCTION | traits::OWN | traits::TASK;
+
+#[test]
+fn a_function_that_lasts_and_launches_nothing_is_told_though_it_consists_of_short_calls() {
+    let short = |start: i64| (start, start + 10, 0, traits::FUNCTION, 0, 0);
+    let calls = [(0, 60, 0, OWN, 0, 0), short(0), short(20), short(40)];
+    assert_eq!(rows(&found(&calls, &[(0, 60, 0)]).shares), [(0, kinds::FUNCTION, 0, 60)]);
+    // Of one that launches it is interpreting, and where it waits for another thread nothing is its own.
+    let launching = [(0, 60, 0, OWN, 0, 1), short(0), short(20), short(40)];
+    let of = found(&launching, &[(0, 60, 0)]);
+    assert!(of.shares.iter().all(|share| share.kind == kinds::PYTHON));
+    let awaiting = [(0, 60, 0, OWN, 0, 0), (1, 59, 0, traits::FUNCTION | traits::CONTAINER, 0, 0)];
+    assert_eq!(rows(&found(&awaiting, &[(10, 50, 0)]).shares), [(0, kinds::PYTHON, 1, 40)]);
+}
+
+#[test]
+fn short_calls_of_a_function_are_told_where_they_last_together() {
+    let name = [0, 1, 1, 1];
+    let call = |start: i64, end: i64, launches: u8| (start, end, launches);
+    let of = |calls: &[(i64, i64, u8)]| {
+        let (start, end) = (calls.iter().map(|one| one.0), calls.iter().map(|one| one.1));
+        let (start, end): (Vec<i64>, Vec<i64>) = (start.collect(), end.collect());
+        let launches: Vec<u8> = calls.iter().map(|one| one.2).collect();
+        let calls = Calls {
+            start: &start,
+            end: &end,
+            thread: &[0; 4],
+            name: &name,
+            traits: &[OWN; 4],
+            told: &[0; 4],
+            launches: &launches,
+        };
+        let found = open_calls(calls, Windows { start: &[0], end: &[90], thread: &[0] }, 0, LIMITS);
+        found.shares.iter().map(|share| (share.kind, share.call, share.time)).collect::<Vec<_>>()
+    };
+    let long = of(&[call(0, 90, 1), call(0, 20, 0), call(30, 55, 0), call(60, 80, 0)]);
+    assert_eq!(long, [(kinds::FUNCTION, 2, 65), (kinds::PYTHON, 0, 25)]);
+    let short = of(&[call(0, 90, 1), call(0, 10, 0), call(30, 35, 0), call(60, 70, 0)]);
+    assert!(short.iter().all(|share| share.0 == kinds::PYTHON));
 }

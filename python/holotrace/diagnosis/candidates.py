@@ -151,11 +151,21 @@ def who(table: pl.DataFrame, column: str) -> tuple[int, ...]:
 
 def when(table: pl.DataFrame, column: str) -> tuple[int, ...]:
     """The steps that have it: at least a quarter of what the worst has, as the first of what recurs may last longer."""
-    totals = table.drop_nulls("step").group_by("step").agg(pl.col(column).sum()).filter(pl.col(column) > 0)
+    totals = _by_step(table, column)
     if totals.is_empty():
         return ()
-    recurring = _recurring(totals.sort("step"), column)
-    return recurring or tuple(sorted(totals.filter(pl.col(column) >= 0.25 * pl.col(column).max())["step"]))
+    recurring = _recurring(totals, column)
+    return recurring or tuple(totals.filter(pl.col(column) >= 0.25 * pl.col(column).max())["step"])
+
+
+def usually(table: pl.DataFrame, column: str) -> tuple[int, ...]:
+    """The steps of what nothing begins or ends: at least a quarter of what the middle one has, as some last longer."""
+    return tuple(_by_step(table, column).filter(pl.col(column) >= 0.25 * pl.col(column).median())["step"])
+
+
+def _by_step(table: pl.DataFrame, column: str) -> pl.DataFrame:
+    totals = table.drop_nulls("step").group_by("step").agg(pl.col(column).sum())
+    return totals.filter(pl.col(column) > 0).sort("step")
 
 
 def _recurring(totals: pl.DataFrame, column: str) -> tuple[int, ...]:

@@ -74,8 +74,9 @@ _NAMED = (
     (
         EVALUATION,
         r"(?i)(\): |^)_?((run|do|perform|call|maybe)_?)*(evaluate|evaluation|validate|validation)"
-        r"(?!_?(actions?|args?|config|device|inputs?|kwargs|logits?|log_probs?|options?|param|request|schema|shapes?|tensors?"
-        r"|types?|values?)(?![a-z]))\w*$"
+        r"(?!_?(actions?|args?|basis|config|densit(y|ies)|device|expressions?|fields?|functions?|grad(ient)?s?|inputs?"
+        r"|kernels?|kwargs|logits?|log_probs?|options?|param|points?|polynomials?|rays?|request|schema|shapes?|splines?"
+        r"|tensors?|types?|values?)(?![a-z]))\w*$"
         r"|(\): |^)_?((run|do|perform|call|maybe)_)+(eval|val)(_\w+)?$"
         r"|(\): |^)(eval|val)_(loop|step|epoch|one_epoch|model|pass|loss|metrics|perplexity)\w*$"
         r"|(?<![a-z])(validation|eval|val)_(loss|loop|step|epoch|phase|pass|metrics|perplexity)(?![a-z])"
@@ -132,6 +133,7 @@ _OF_PACKAGES = re.compile(
     r"|tenacity|tensorboard|tensorboardX|tiktoken|tokenizers|torchmetrics|tqdm|transformers|urllib3|visdom|wandb"
     r"|webdataset|yaml|zarr|zmq)(/|\.py\()"
 )
+_OF_FRAMEWORK = re.compile(r"(^|/)(functorch|torch|torchgen|triton)/|<\w+>$")
 _OF_LIBRARIES = re.compile(r"^<|/python\d|site-packages|dist-packages")
 # Generated, or part of the function that it is written in.
 _OF_NO_FILE = re.compile(r"/torchinductor_|^<|\): <((list|set|dict)comp|genexpr)>$")
@@ -176,8 +178,8 @@ def is_container(name: str) -> bool:
 
 
 # What a call is by its name and category, as bits; native code knows them by these numbers.
-_OPERATOR, _RUNTIME, _ALLOCATES, _COPIES, _WAITS, _OWN, _CONTAINER, _MODULE, _FUNCTION, _RANGE, _IDLE = (
-    1 << bit for bit in range(11)
+_OPERATOR, _RUNTIME, _ALLOCATES, _COPIES, _WAITS, _OWN, _CONTAINER, _MODULE, _FUNCTION, _RANGE, _IDLE, _TASK = (
+    1 << bit for bit in range(12)
 )
 # What went on, in the order in which native code numbers it: first what follows from what is innermost, then names.
 KINDS = (
@@ -213,6 +215,8 @@ def traits(name: str, category: str) -> int:
     is_phase = category == "user_annotation" and _PHASES.search(name) is not None
     if is_of_program(name, category) and not is_phase:
         found |= _OWN
+    if category == "python_function" and _FILE.search(name) and not _OF_FRAMEWORK.search(name):
+        found |= _TASK
     if is_phase or _CONTAINERS.search(name):
         found |= _CONTAINER
     return found | (_IDLE if _IDLING.search(name) else 0)

@@ -332,7 +332,8 @@ def _told(idle: pl.DataFrame, rank: RankTrace) -> Gaps:
     shares = _all_of(found.filter(is_queued), QUEUED)
     if calls.is_empty() or waiting.is_empty():
         return Gaps(found, pl.concat([shares, _all_of(waiting, UNRECORDED)]), waiting, None)
-    told = open_calls.of(calls, waiting, fallback=rank.cached(main_thread), ignored=telling_nothing(rank))
+    main, nothing, on_host = rank.cached(main_thread), telling_nothing(rank), rank.computes_on_host
+    told = open_calls.of(calls, waiting, fallback=main, ignored=nothing, together=on_host)
     numbered = told.shares.with_columns(window=waiting["window"][told.shares["window"]])
     numbered = other_thread.instead_of_pauses(numbered, waiting, calls, rank)
     by_host = _after_waiting(_in_one(numbered, waiting), waiting, calls, rank).select(shares.columns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from holotrace.derive import intervals
-from holotrace.diagnosis.classes import INPUT, LAUNCH, QUEUED, RECORDING, SYNCHRONIZATION, UNRECORDED, UPLOAD
+from holotrace.diagnosis.classes import INPUT, LAUNCH, PAUSE, QUEUED, RECORDING, SYNCHRONIZATION, UNRECORDED, UPLOAD
 
 # No host is further ahead than its device's queue is long: launches block from then on.
 QUEUE_LENGTH = 1_024  # as of CUDA
@@ -42,12 +42,7 @@ def laid_to_recording(
     part, least = parts
     if dense.is_empty() or shares.is_empty():
         return shares
-    spans = gaps.select("window", "start_ns", "end_ns")
-    calling = spans.with_columns(rest_ns=intervals.uncovered_ns(spans, dense))
-    is_calling = pl.col("rest_ns") < (1 - _CALLING_RATIO) * (pl.col("end_ns") - pl.col("start_ns"))
-    of_calls = is_calling & ~pl.col("cause").is_in(_NOT_OF_CALLS)
-    known = shares.join(calling, on="window", how="left", maintain_order="left")
-    is_launching = known.select(pl.col("cause").is_in(_AHEAD) | of_calls).to_series()
+    is_launching = shares["cause"].is_in(_AHEAD) | _of_calls(shares, _recorded_ratio(gaps, dense), _NOT_OF_CALLS)
     late = _behind(shares.filter(is_launching | (shares["cause"] == SYNCHRONIZATION)), gaps, waits, dense, part)
     told = _recorded(late, 1 - _part("waiting_ns"))
     waited = late.filter(pl.col("stopped_ns").is_not_null(), pl.col("waiting_ns") > 0).select(
@@ -66,7 +61,7 @@ def laid_to_recording(
 def laid_to_recording_by_itself(
     shares: pl.DataFrame, gaps: pl.DataFrame, dense: pl.DataFrame, part: float
 ) -> pl.DataFrame:
-    """Lays launching too late to the recording, as far as that takes its time, of hosts that are never ahead.
+    """Lays what hosts that are never ahead do in calls to the recording, as far as that takes its time.
 
     Args:
         shares: As of ``laid_to_waits``.
@@ -74,11 +69,23 @@ def laid_to_recording_by_itself(
         dense: As of ``laid_to_recording``.
         part: What recording takes of these.
     """
+    ratios = _recorded_ratio(gaps, dense)
+    is_launching = (shares["cause"] == LAUNCH) | _of_calls(shares, ratios, (*_NOT_OF_CALLS, PAUSE))
+    return _split(shares, _recorded(ratios, part * pl.col("dense_ratio")), is_launching)
+
+
+def _recorded_ratio(gaps: pl.DataFrame, dense: pl.DataFrame) -> pl.DataFrame:
+    """By window the part of it in which hosts make calls densely, ``dense_ratio``."""
     spans = gaps.select("window", "start_ns", "end_ns")
     lasted = pl.col("end_ns") - pl.col("start_ns")
     rest = spans.with_columns(rest_ns=intervals.uncovered_ns(spans, dense))
-    told = _recorded(rest, part * (1 - pl.col("rest_ns") / lasted))
-    return _split(shares, told, shares["cause"] == LAUNCH)
+    return rest.select("window", dense_ratio=1 - pl.col("rest_ns") / lasted)
+
+
+def _of_calls(shares: pl.DataFrame, ratios: pl.DataFrame, but: tuple[str, ...]) -> pl.Series:
+    """Which shares, ``but`` those of these causes, are of gaps that consist of calls."""
+    known = shares.join(ratios, on="window", how="left", maintain_order="left")
+    return known.select((pl.col("dense_ratio") > _CALLING_RATIO) & ~pl.col("cause").is_in(but)).to_series()
 
 
 def _recorded(windows: pl.DataFrame, ratio: pl.Expr) -> pl.DataFrame:

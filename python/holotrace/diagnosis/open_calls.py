@@ -76,7 +76,12 @@ class Found:
 
 
 def of(
-    calls: pl.DataFrame, windows: pl.DataFrame, fallback: int | None = None, *, ignored: pl.Series | None = None
+    calls: pl.DataFrame,
+    windows: pl.DataFrame,
+    fallback: int | None = None,
+    *,
+    ignored: pl.Series | None = None,
+    together: bool = False,
 ) -> Found:
     """What threads did in windows.
 
@@ -85,6 +90,9 @@ def of(
         windows: ``start_ns``, ``end_ns`` and ``tid``, the thread that matters in each; null for the main one. They are
             in order and do not overlap.
         fallback: The number of the thread that tells where nothing is open on that one; the main one by default.
+        ignored: Which calls tell nothing.
+        together: Whether short calls of a function that launches nothing are told where they last in all windows, too,
+            as where windows end with each operator.
     """
     main = main_thread(calls) if fallback is None else fallback
     placed = windows.select(
@@ -101,7 +109,7 @@ def of(
         launches=(pl.col("work_count") > 0).fill_null(value=False).cast(pl.UInt8),
     )
     shares, names = native.open_calls(
-        placed_calls, _kinds(calls), placed, main, pause_ns=LONG_NS, launch_ns=LONG_LAUNCH_NS
+        placed_calls, _kinds(calls), placed, main, pause_ns=LONG_NS, launch_ns=LONG_LAUNCH_NS, together=together
     )
     return Found(_shares(pl.DataFrame(shares), calls), calls, pl.DataFrame(names))
 

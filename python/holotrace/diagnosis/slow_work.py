@@ -8,7 +8,7 @@ from dataclasses import replace
 import polars as pl
 
 from holotrace.diagnosis import account
-from holotrace.diagnosis.candidates import Candidate, Job, Where, by_rank, candidate, limits, when
+from holotrace.diagnosis.candidates import Candidate, Job, Where, by_rank, candidate, limits, usually
 from holotrace.diagnosis.classes import LAUNCH, UNFUSED_ATTENTION, UNFUSED_OPTIMIZER
 from holotrace.diagnosis.inefficient import SLOW_WORK
 
@@ -23,7 +23,7 @@ def causes(job: Job) -> Iterator[Candidate]:
         if rows["rank"].n_unique() > len(job.ranks) / 2:
             names = rows.group_by("name").agg(pl.col("time_ns").sum()).sort("time_ns", "name", descending=[True, False])
             name = str(names["name"][0])
-            where = Where(job.ranks if len(job.ranks) == 1 else (), when(rows, "time_ns"))
+            where = Where(job.ranks if len(job.ranks) == 1 else (), usually(rows, "time_ns"))
             # What is fused is launched by fewer calls.
             is_fused = cause in (UNFUSED_ATTENTION, UNFUSED_OPTIMIZER)
             late = job.of(account.GAP).filter(pl.lit(is_fused), pl.col("cause") == LAUNCH, pl.col("name") == name)

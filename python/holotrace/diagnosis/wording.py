@@ -126,7 +126,8 @@ def when(steps: tuple[int, ...], known: tuple[int, ...]) -> str:
     apart = {later - earlier for earlier, later in pairwise(steps)}
     if len(steps) > 2 and len(apart) == 1 and apart != {1}:
         return f", in every {_ordinal(apart.pop())} step from step {steps[0]}"
-    if steps[-1] == known[-1] and steps == known[-len(steps) :]:
+    # Whether the last step of all begins something nobody knows.
+    if len(steps) > 1 and steps == known[-len(steps) :]:
         return f", since step {steps[0]}"
     told = spelled(steps)
     if told.count(",") >= _MOST_RUNS:

@@ -27,6 +27,8 @@ pub mod traits {
     pub const RANGE: u16 = 512;
     /// Waits for another thread.
     pub const IDLE: u16 = 1024;
+    /// A function of anybody's but the framework's.
+    pub const TASK: u16 = 2048;
 }
 
 /// Kinds of what goes on that follow from what is innermost; names that tell it by themselves have those from ``TOLD``.
@@ -43,6 +45,8 @@ pub mod kinds {
     pub const PAUSE: u8 = 7;
     pub const FUNCTION: u8 = 8;
     pub const TOLD: u8 = 9;
+    /// A short call of a function that launches nothing: whether it lasts the sum of them tells.
+    pub(super) const BRIEF: u8 = u8::MAX;
 }
 
 /// Calls as columns of equal length, in any order.
@@ -100,7 +104,12 @@ pub struct Found {
 pub struct Limits {
     pub pause: i64,
     pub launch: i64,
+    /// Whether short calls of a function count together in all windows, too.
+    pub together: bool,
 }
+
+/// What takes so great a part of launching is no part of it.
+const MUCH: i64 = 4;
 
 /// What goes on in each window; the shares of a window add up to its length.
 ///
@@ -117,10 +126,10 @@ pub fn open_calls(calls: Calls, windows: Windows, main: u32, limits: Limits) -> 
     let (mut bare, mut unrecorded) = (Vec::new(), Vec::new());
     for (&thread, spans) in &wanted {
         let left = if thread == main { &mut unrecorded } else { &mut bare };
-        sweep(calls, rows_of(thread), spans, |frame| tally.add(frame), left);
+        sweep(calls, rows_of(thread), spans, limits, |frame| tally.add(frame), left);
     }
     bare.sort_unstable();
-    sweep(calls, rows_of(main), &bare, |frame| tally.add(frame), &mut unrecorded);
+    sweep(calls, rows_of(main), &bare, limits, |frame| tally.add(frame), &mut unrecorded);
     let others = others(calls, windows, &by_thread, &whole, limits);
     tally.found(&unrecorded, others)
 }
@@ -155,8 +164,10 @@ struct Frame {
     end: i64,
     /// The outermost call around it that tells what goes on.
     told: u32,
-    /// The innermost function or range of the program's own that launches nothing.
+    /// The innermost function or range of the program's own that lasts and launches nothing.
     own: u32,
+    /// The outermost function of anybody's but the framework's that launches nothing, however short.
+    task: u32,
     names: [u32; 5],
     window: u32,
     time: i64,
@@ -165,9 +176,10 @@ struct Frame {
 }
 
 impl Frame {
-    fn new(calls: &Calls, row: u32, around: Option<&Frame>) -> Self {
+    fn new(calls: &Calls, row: u32, around: Option<&Frame>, limits: Limits) -> Self {
         let at = row as usize;
-        let is_own = calls.traits[at] & traits::OWN != 0 && calls.launches[at] == 0;
+        let has = |what| calls.traits[at] & what != 0 && calls.launches[at] == 0;
+        let is_own = has(traits::OWN) && calls.end[at] - calls.start[at] >= limits.pause;
         let mut names = around.map_or([NONE; 5], |frame| frame.names);
         for (name, sort) in names.iter_mut().zip(OF_SORTS) {
             if calls.traits[at] & sort != 0 {
@@ -175,11 +187,13 @@ impl Frame {
             }
         }
         let told = around.map_or(NONE, |frame| frame.told);
+        let around_task = around.map_or(NONE, |frame| frame.task);
         Self {
             row,
             end: calls.end[at],
             told: if told == NONE && calls.told[at] != 0 { row } else { told },
             own: if is_own { row } else { around.map_or(NONE, |frame| frame.own) },
+            task: if around_task == NONE && has(traits::TASK) { row } else { around_task },
             names,
             window: NONE,
             time: 0,
@@ -211,11 +225,19 @@ impl Frame {
                 () => (kinds::LAUNCH, operator),
             };
         }
+        let is_container = has(traits::CONTAINER);
         if self.longest < limits.pause {
+            if self.own != NONE && !is_container {
+                // Nothing of what it is made of is for a launch.
+                return (kinds::FUNCTION, self.own);
+            }
+            if self.task != NONE && !is_container {
+                return (kinds::BRIEF, self.task);
+            }
             let is_python = self.names[0] == NONE && has(traits::FUNCTION);
             return (if is_python { kinds::PYTHON } else { kinds::LAUNCH }, operator);
         }
-        if calls.launches[at] != 0 || has(traits::CONTAINER) {
+        if calls.launches[at] != 0 || is_container {
             // What puts work on the device elsewhere, and stands still here, was stopped from without.
             return (kinds::PAUSE, self.row);
         }
@@ -224,7 +246,14 @@ impl Frame {
 }
 
 /// Gives away each call with what it did itself in each window, and the time in which none was open.
-fn sweep(calls: Calls, rows: &[u32], spans: &[Span], mut found: impl FnMut(&Frame), bare: &mut Vec<Span>) {
+fn sweep(
+    calls: Calls,
+    rows: &[u32],
+    spans: &[Span],
+    limits: Limits,
+    mut found: impl FnMut(&Frame),
+    bare: &mut Vec<Span>,
+) {
     let mut stack: Vec<Frame> = Vec::new();
     let mut at = Cursor { spans, next: 0, now: i64::MIN };
     for &row in rows {
@@ -232,7 +261,7 @@ fn sweep(calls: Calls, rows: &[u32], spans: &[Span], mut found: impl FnMut(&Fram
         at.advance(start, &mut stack, &mut found, bare);
         // What ends earlier does not enclose it.
         let around = stack.iter().rev().find(|frame| frame.end >= end);
-        let frame = Frame::new(&calls, row, around);
+        let frame = Frame::new(&calls, row, around, limits);
         stack.push(frame);
     }
     at.advance(i64::MAX, &mut stack, &mut found, bare);
@@ -311,22 +340,50 @@ impl<'a> Tally<'a> {
         let longest = frame.time;
         let (window, time, last) = (frame.window, frame.time, frame.last);
         let new = Share { window, kind, call, inner: frame.row, time, last, longest };
-        match self.shares.entry((window, kind, name)) {
+        self.share(name, new);
+        for (sort, &row) in frame.names.iter().enumerate().filter(|&(_, &row)| row != NONE) {
+            let sum = self.names.entry((window, sort as u8, self.calls.name[row as usize])).or_insert((0, row));
+            *sum = (sum.0 + time, sum.1.min(row));
+        }
+    }
+
+    fn share(&mut self, name: u32, new: Share) {
+        match self.shares.entry((new.window, new.kind, name)) {
             Entry::Vacant(place) => {
                 place.insert(new);
             }
             Entry::Occupied(mut place) => {
                 let sum = place.get_mut();
-                if longest > sum.longest {
-                    (sum.call, sum.inner, sum.longest) = (call, frame.row, longest);
+                if new.longest > sum.longest {
+                    (sum.call, sum.inner, sum.longest) = (new.call, new.inner, new.longest);
                 }
-                (sum.time, sum.last) = (sum.time + time, sum.last.max(last));
+                (sum.time, sum.last) = (sum.time + new.time, sum.last.max(new.last));
             }
         }
-        for (sort, &row) in frame.names.iter().enumerate().filter(|&(_, &row)| row != NONE) {
-            let sum = self.names.entry((window, sort as u8, self.calls.name[row as usize])).or_insert((0, row));
-            *sum = (sum.0 + time, sum.1.min(row));
+    }
+
+    /// Decides what short calls of a function are: it where they last together, else interpreting.
+    fn decide_brief(&mut self) {
+        let brief: Vec<_> = self.shares.extract_if(|key, _| key.1 == kinds::BRIEF).collect();
+        let much = if self.limits.together { self.much(&brief) } else { Sums::default() };
+        for ((window, _, name), share) in brief {
+            let long = self.shares.get(&(window, kinds::FUNCTION, name)).map_or(0, |other| other.time);
+            let lasts = long + share.time >= self.limits.pause || much.contains_key(&name);
+            self.share(name, Share { kind: if lasts { kinds::FUNCTION } else { kinds::PYTHON }, ..share });
         }
+    }
+
+    /// The functions whose short calls are much of all launching in all windows, with how long they take.
+    fn much(&self, brief: &[((u32, u8, u32), Share)]) -> Sums<u32, i64> {
+        let mut sums: Sums<u32, i64> = Sums::default();
+        for ((.., name), share) in brief {
+            *sums.entry(*name).or_default() += share.time;
+        }
+        let is_launching = |kind| kind == kinds::LAUNCH || kind == kinds::PYTHON;
+        let launching = self.shares.values().filter(|share| is_launching(share.kind)).map(|share| share.time);
+        let least = (launching.sum::<i64>() + sums.values().sum::<i64>()) / MUCH;
+        sums.retain(|_, time| *time >= least.max(self.limits.pause));
+        sums
     }
 
     fn found(mut self, unrecorded: &[Span], others: Vec<(u32, i64)>) -> Found {
@@ -337,6 +394,7 @@ impl<'a> Tally<'a> {
             let sum = self.shares.entry((window, kinds::UNRECORDED, NONE)).or_insert(none);
             (sum.time, sum.last) = (sum.time + time, sum.last.max(from));
         }
+        self.decide_brief();
         let mut shares: Vec<Share> = self.shares.into_values().collect();
         shares.sort_unstable_by_key(|share| (share.window, std::cmp::Reverse(share.time), share.kind, share.call));
         let mut names = vec![[NONE; 5]; self.windows];
@@ -373,7 +431,7 @@ fn others(
                 add_to(&mut sums, (frame.window, thread, calls.name[call as usize]), frame.time, call);
             }
         };
-        sweep(calls, rows, &spans, add, &mut Vec::new());
+        sweep(calls, rows, &spans, limits, add, &mut Vec::new());
     }
     let mut most = vec![(NONE, 0_i64); whole.len()];
     for ((window, ..), (time, row)) in sums {
