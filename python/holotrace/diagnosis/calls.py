@@ -10,7 +10,7 @@ from operator import or_
 import polars as pl
 
 from holotrace.core.plans import done
-from holotrace.core.tables import CALLS, DEVICE_EVENTS, HOST_CALLS, MODULES
+from holotrace.core.tables import CALLS, DEVICE_EVENTS, HOST_CALLS, LAUNCHES, MODULES
 from holotrace.core.trace import RankTrace
 from holotrace.derive import call_tree, intervals
 from holotrace.derive.names import distinct
@@ -25,7 +25,8 @@ _PROGRAMS = MODULES.only("module", "launch_id", "start_ns", "end_ns")
 # What JAX puts before the name of the function that a program was compiled from.
 _TRANSFORMED = re.compile(r"^(jit|pjit|pmap|xmap|shard_map)_+(?=\w)")
 _LAUNCHED = DEVICE_EVENTS.only("launch_ns")
-READS = (_CALLS, _XLA_CALLS, _PROGRAMS, _LAUNCHED)
+_THREADS = LAUNCHES.only("tid")
+READS = (_CALLS, _XLA_CALLS, _PROGRAMS, _LAUNCHED, _THREADS)
 # What is launched outside of what a recording is of is hardly anything.
 _WHOLE_RATIO = 0.98
 # To compare a label with so many names takes less than to look it up among them.
@@ -35,6 +36,18 @@ _FEW_NAMES = 8
 def host_calls(rank: RankTrace) -> pl.DataFrame:
     """The rank's calls on the host; none of a profile of XLA."""
     return call_tree.on_host(rank[_CALLS])
+
+
+def call_names(rank: RankTrace) -> tuple[str, ...]:
+    """The names that ``host_calls`` have."""
+    return tuple(name for name in distinct(rank.cached(host_calls)["name"]) if name)
+
+
+def on_launching_threads(rank: RankTrace) -> pl.Series:
+    """Which of ``host_calls`` are on threads that launch work."""
+    threads = distinct(rank[_THREADS]["tid"].drop_nulls())
+    is_own: pl.Series = rank.cached(host_calls)["tid"].is_in(threads.implode())
+    return is_own
 
 
 def spans(rank: RankTrace) -> pl.DataFrame:

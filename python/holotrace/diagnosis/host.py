@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import polars as pl
 
 from holotrace.core.plans import done
-from holotrace.core.tables import LAUNCHES
 from holotrace.core.trace import RankTrace
 from holotrace.derive import exchange_waits, intervals, optimizer_ranges
 from holotrace.derive.kernel_kinds import COMMUNICATION
@@ -26,7 +25,15 @@ from holotrace.diagnosis import (
     recording,
     rounds,
 )
-from holotrace.diagnosis.calls import among, host_calls, main_thread, matching, telling_nothing
+from holotrace.diagnosis.calls import (
+    among,
+    call_names,
+    host_calls,
+    main_thread,
+    matching,
+    on_launching_threads,
+    telling_nothing,
+)
 from holotrace.diagnosis.classes import (
     ALLOCATOR,
     FULL_QUEUE,
@@ -205,9 +212,8 @@ def returns(rank: RankTrace) -> pl.Series:
 
     Whether that was to wait for their devices or for anything else is not known, unless something else has a name.
     """
-    calls = rank.cached(host_calls)
-    threads = rank[LAUNCHES]["tid"].drop_nulls().unique()
-    own = calls.filter(calls["tid"].is_in(threads.implode())).select("category", "start_ns", "end_ns")
+    calls = rank.cached(host_calls)[["category", "start_ns", "end_ns"]]
+    own = calls.filter(rank.cached(on_launching_threads))
     is_of_runtime = matching(own["category"], RUNTIME)
     lasted = own.filter(is_of_runtime, pl.col("end_ns") - pl.col("start_ns") > _STALL_NS)
     alone = rank.cached(own_time.calling_nothing).select("start_ns", "end_ns")
@@ -419,7 +425,7 @@ def _after_waiting(told: pl.DataFrame, found: pl.DataFrame, calls: pl.DataFrame,
 
 def _waits(calls: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     """The calls that wait for a device, in order of their return."""
-    names = BLOCKING.intersection(distinct(calls["name"]))
+    names = BLOCKING.intersection(rank.cached(call_names))
     return done(
         calls.lazy()
         .filter(matching(calls["category"], RUNTIME) & among(calls["name"], names))
@@ -445,10 +451,10 @@ def _awaited(rank: RankTrace) -> pl.DataFrame:
 def freeing(rank: RankTrace) -> pl.DataFrame:
     """When threads that freed memory of a device waited for it: until the last of its work that ended meanwhile."""
     calls = rank.cached(host_calls)
-    names = [name for name in distinct(calls["name"]) if name and name.startswith(ALLOCATING) and "Free" in name]
+    names = [name for name in rank.cached(call_names) if name.startswith(ALLOCATING) and "Free" in name]
+    if not names:
+        return pl.DataFrame(schema={"began_ns": pl.Int64(), "returned_ns": pl.Int64()})
     frees = calls.filter(among(calls["name"], names)).select(began_ns="start_ns", ended_ns="end_ns").sort("ended_ns")
-    if frees.is_empty():
-        return frees.select("began_ns", returned_ns="ended_ns")
     ends = rank[WORK_EVENTS].select(returned_ns="end_ns").sort("returned_ns")
     found = frees.join_asof(ends, left_on="ended_ns", right_on="returned_ns", coalesce=False, check_sortedness=False)
     return found.filter(pl.col("returned_ns") > pl.col("began_ns")).select("began_ns", "returned_ns")
@@ -475,9 +481,9 @@ def _named_waits(waits: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
             rows.with_columns(pl.when(~is_step).then(text).alias("name"), function=pl.when(is_function).then(text))
         )
         # Not in a thread of Polars, where it would wait for the interpreter while others wait for that thread.
-        own = {name: _is_own(name) for name in told["function"].drop_nulls().unique()}
-        is_own = told["function"].replace_strict(own, default=None, return_dtype=pl.Boolean) if own else None
-        return told.with_columns(own=is_own if own else pl.lit(None, pl.Boolean)).select(**columns)
+        own = {name: _is_own(name) for name in distinct(told["function"]) if name is not None}
+        is_own = pl.Series("own", [own.get(name) for name in told["function"].to_list()], pl.Boolean)
+        return told.hstack([is_own]).select(**columns)
 
     parents = those(waits["wait_parent"], wait_parent="event_id", wait_name="name", around_id="parent_id", own="own")
     parents = parents.with_columns(around_id=pl.when(~pl.col("own").fill_null(value=False)).then("around_id"))

@@ -12,7 +12,7 @@ from holotrace.derive import intervals
 from holotrace.derive.names import distinct
 from holotrace.derive.vendors import ALLOCATING
 from holotrace.diagnosis import host, lead, open_calls, own_time
-from holotrace.diagnosis.calls import among, beside_the_step, host_calls, main_thread, telling_nothing
+from holotrace.diagnosis.calls import among, beside_the_step, call_names, host_calls, main_thread, telling_nothing
 from holotrace.diagnosis.classes import (
     ALLOCATOR,
     BY_NAME,
@@ -204,7 +204,7 @@ def _waits(rank: RankTrace, copying: pl.DataFrame) -> pl.DataFrame:
 def _allocating(rank: RankTrace) -> pl.DataFrame:
     """Calls that get or free memory of the device, which they may wait for, on threads that launch work."""
     calls = rank.cached(host_calls)
-    names = [name for name in distinct(calls["name"]) if name and name.startswith(ALLOCATING)]
+    names = [name for name in rank.cached(call_names) if name.startswith(ALLOCATING)]
     if not names:
         return pl.DataFrame(schema=_STOPS)
     threads = rank.cached(host.of_all_devices).found["tid"].drop_nulls().unique()
