@@ -90,7 +90,7 @@ def calls(rank: RankTrace) -> pl.DataFrame:
         is_memory=(pl.col("kind") == MEMORY).all(),
     )
     spans = launched_by.covered_at(work, "op_id")[of_calls["op_id"]].alias("span_ns")
-    is_one = pl.col("event_id").is_in(of_calls["op_id"].implode())
+    is_one = pl.col("event_id").is_in(pl.lit(of_calls["op_id"]).implode())
     ops = rank.where(CPU_OPS.only("event_id", "name", *SIGNATURE), is_one).rename({"event_id": "op_id"})
     known = of_calls.with_columns(spans).join(ops, on="op_id")
     keys = [pl.col(name).to_physical().alias(name) for name in ("name", *SIGNATURE)]
@@ -234,7 +234,7 @@ def modelled(rank: RankTrace) -> pl.DataFrame:
     if doing.is_empty():
         return rows
     outer = launched_by.around(rank, doing["op_id"])
-    contains = pl.col("op_id").is_in(outer.implode()) & pl.col("is_matrix")
+    contains = pl.col("op_id").is_in(pl.lit(outer).implode()) & pl.col("is_matrix")
     return rows.with_columns(
         *(pl.when(~contains).then(name).alias(name) for name in ("flops", "moved_bytes", "confidence")),
         assumed=pl.when(contains).then(pl.lit(INSIDE)).otherwise("assumed"),
@@ -307,7 +307,7 @@ def parts(rank: RankTrace) -> pl.DataFrame:
     told = [known.filter(~pl.col("is_of_kernels")), rank.cached(outside)]
     if len(regions):
         work = events(rank)
-        told.append(_by_kernel(work.filter(work["op_id"].is_in(regions.implode()))))
+        told.append(_by_kernel(work.filter(pl.col("op_id").is_in(pl.lit(regions).implode()))))
     keys = ["step", "category"]
     named = (part.select("step", pl.col("category").cast(pl.Categorical), "share_ns") for part in told)
     sums = (part.group_by(keys).agg(pl.col("share_ns").sum()) for part in named)

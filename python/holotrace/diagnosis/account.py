@@ -381,7 +381,7 @@ def _steps_of_work(rank: RankTrace, bounds: pl.Series) -> pl.Series:
 def _work(rank: RankTrace) -> pl.DataFrame:
     """Kernels by what was launched how: those of equal name, grid, block and shapes do equal work."""
     ran = kernels.computing(rank, "event_id", "name", "start_ns", "end_ns", "step", *kernels.HOW)
-    ran = ran.filter(~pl.col("event_id").is_in(rank.cached(_kernels_beside)["event_id"].implode()))
+    ran = ran.filter(~pl.col("event_id").is_in(pl.lit(rank.cached(_kernels_beside)["event_id"]).implode()))
     operators = (
         rank[_OPERATORS]
         .lazy()

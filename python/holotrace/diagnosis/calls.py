@@ -13,7 +13,7 @@ from holotrace.core.plans import done
 from holotrace.core.tables import CALLS, DEVICE_EVENTS, HOST_CALLS, LAUNCHES, MODULES
 from holotrace.core.trace import RankTrace
 from holotrace.derive import call_tree, intervals
-from holotrace.derive.names import distinct
+from holotrace.derive.names import are_in, distinct
 from holotrace.diagnosis import open_calls
 from holotrace.diagnosis.classes import beside, named
 
@@ -46,8 +46,7 @@ def call_names(rank: RankTrace) -> tuple[str, ...]:
 def on_launching_threads(rank: RankTrace) -> pl.Series:
     """Which of ``host_calls`` are on threads that launch work."""
     threads = distinct(rank[_THREADS]["tid"].drop_nulls())
-    is_own: pl.Series = rank.cached(host_calls)["tid"].is_in(threads.implode())
-    return is_own
+    return are_in(rank.cached(host_calls)["tid"], threads)
 
 
 def spans(rank: RankTrace) -> pl.DataFrame:
@@ -129,7 +128,7 @@ def _within(rank: RankTrace, launch_ids: pl.Series, telling: Callable[[str], str
     if not told:
         return {}
     outer = _outermost(calls.filter(among(calls["name"], told)))
-    launches = calls.filter(pl.col("event_id").is_in(launch_ids.drop_nulls().unique().implode()))
+    launches = calls.filter(pl.col("event_id").is_in(pl.lit(launch_ids.drop_nulls().unique()).implode()))
     # Wherever a thread is within one, the last that began is the one, as none is within another.
     found = launches.lazy().sort("start_ns")
     found = found.join_asof(outer.lazy(), on="start_ns", by=["pid", "tid"], check_sortedness=False)
@@ -153,7 +152,7 @@ def among(labels: pl.Series, chosen: Iterable[str]) -> pl.Series:
         nothing: pl.Series = pl.Series(labels.name, [False]).new_from_index(0, len(labels))
         return nothing
     if len(names) > _FEW_NAMES:
-        return labels.is_in(pl.Series(names, dtype=labels.dtype).implode())
+        return are_in(labels, pl.Series(names, dtype=labels.dtype))
     return reduce(or_, (labels == name for name in names))
 
 

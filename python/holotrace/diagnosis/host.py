@@ -153,7 +153,9 @@ def of_launching_threads(rank: RankTrace) -> pl.DataFrame:
     calls = rank.cached(host_calls)
     threads = rank.cached(of_all_devices).found["tid"].drop_nulls().unique()
     sent = idle_windows.launches_of(rank, _SENDING)
-    launching = calls.filter(pl.col("tid").is_in(threads.implode()), ~pl.col("event_id").is_in(sent.implode()))
+    launching = calls.filter(
+        pl.col("tid").is_in(pl.lit(threads).implode()), ~pl.col("event_id").is_in(pl.lit(sent).implode())
+    )
     # Null where devices did nothing.
     begun_ns = pl.lit(rank[WORK_EVENTS]["start_ns"].min(), pl.Int64())
     # While it waited for what was not recorded, the host could not have launched what was.
@@ -285,7 +287,7 @@ def late(rank: RankTrace) -> pl.DataFrame:
     timed = idle_windows.timed(others, calls, rank)
     is_late = (pl.col("launched_ns") > pl.col("start_ns")) & (pl.col("end_ns") - pl.col("launched_ns") <= _PROMPT_NS)
     waited_for = _waited_for(timed, communicated, _awaited(rank))
-    found = timed.filter(is_late, ~timed["window"].is_in(waited_for.implode()))
+    found = timed.filter(is_late, ~pl.col("window").is_in(pl.lit(waited_for).implode()))
     found = _after_the_last(found, communicated, rank)
     is_beside = intervals.uncovered_ns(found, communicated) < found["end_ns"] - found["start_ns"]
     return found.filter(is_beside).select(others.columns)
@@ -429,7 +431,7 @@ def _waits(calls: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     return done(
         calls.lazy()
         .filter(matching(calls["category"], RUNTIME) & among(calls["name"], names))
-        .filter(~pl.col("event_id").is_in(idle_windows.launches_of(rank, _WITHIN).implode()))
+        .filter(~pl.col("event_id").is_in(pl.lit(idle_windows.launches_of(rank, _WITHIN)).implode()))
         .select(wait_id="event_id", wait_parent="parent_id", call="name", began_ns="start_ns", returned_ns="end_ns")
         .sort("returned_ns")
     )

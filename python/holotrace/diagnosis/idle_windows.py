@@ -49,7 +49,7 @@ def launches_of(rank: RankTrace, pattern: re.Pattern[str]) -> pl.Series:
 def in_computing_queues(events: pl.DataFrame) -> pl.DataFrame:
     """The events without copies in queues of their own, which begin when launched, whatever computing waits for."""
     queues = events.filter(pl.col("kind") == COMPUTE)["stream"].unique()
-    return events.filter(pl.col("stream").is_in(queues.implode()))
+    return events.filter(pl.col("stream").is_in(pl.lit(queues).implode()))
 
 
 def idle(events: pl.DataFrame, recorded: pl.DataFrame, min_gap_ns: int) -> pl.DataFrame:

@@ -119,7 +119,7 @@ def main_thread(calls: pl.DataFrame) -> int:
     for mark in _OF_MAIN:
         marks = [name for name in names if name.startswith(mark)]
         if marks:
-            marked = calls.filter(pl.col("name").is_in(pl.Series(marks, dtype=calls.schema["name"]).implode()))
+            marked = calls.filter(pl.col("name").is_in(pl.lit(pl.Series(marks, dtype=calls.schema["name"])).implode()))
             return _busiest(marked["tid"], None) or 0
     return _busiest(calls["tid"], None) or 0
 

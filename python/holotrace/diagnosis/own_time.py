@@ -55,8 +55,8 @@ def calling_nothing(rank: RankTrace) -> pl.DataFrame:
         matching(own["category"], RUNTIME) | matching(own["category"], OPERATOR) | matching(own["name"], _OF_OTHERS)
     )
     long = own.filter(~is_other, pl.col("end_ns") - pl.col("start_ns") > _LONG_NS)
-    calling = own.filter(pl.col("parent_id").is_in(long["event_id"].implode()))["parent_id"].unique()
-    return long.filter(~pl.col("event_id").is_in(calling.implode())).select("start_ns", "end_ns", "tid", "name")
+    calling = own.filter(pl.col("parent_id").is_in(pl.lit(long["event_id"]).implode()))["parent_id"].unique()
+    return long.filter(~pl.col("event_id").is_in(pl.lit(calling).implode())).select("start_ns", "end_ns", "tid", "name")
 
 
 def calling(rank: RankTrace) -> pl.DataFrame:

@@ -102,7 +102,7 @@ def rows(rank: RankTrace) -> pl.DataFrame:
         found.append(_of(str(cause), name, stops, standing if (cause, thing) in in_gaps else later, freed))
         if (cause, thing) in in_gaps & besides:
             # It is not laid to what goes on beside the device's work.
-            is_beside = pl.col("event_id").is_in(beside["event_id"].implode())
+            is_beside = pl.col("event_id").is_in(pl.lit(beside["event_id"]).implode())
             alone = _of(str(cause), name, stops.filter(is_beside | (pl.col("cause") != cause)), later, freed)
             found.append(alone.filter(pl.col("kind").is_in(LATE)))
     found = [each.drop("kind") for each in found]
@@ -209,7 +209,7 @@ def _allocating(rank: RankTrace) -> pl.DataFrame:
         return pl.DataFrame(schema=_STOPS)
     threads = rank.cached(host.of_all_devices).found["tid"].drop_nulls().unique()
     long = calls.filter(among(calls["name"], names), pl.col("end_ns") - pl.col("start_ns") > _LEAST_NS)
-    return long.filter(pl.col("tid").is_in(threads.implode())).select(
+    return long.filter(pl.col("tid").is_in(pl.lit(threads).implode())).select(
         "event_id",
         cause=pl.lit(ALLOCATOR),
         responsible=pl.col("name").cast(pl.String),

@@ -39,7 +39,7 @@ def chains(rank: RankTrace) -> pl.DataFrame:
     found = found.filter(~is_awaited)
     # Compiling and evaluating, for example, are told by themselves.
     telling = pl.Series([*contexts(rank, found["event_id"])], dtype=found.schema["event_id"])
-    found = found.filter(~pl.col("event_id").is_in(telling.implode()))
+    found = found.filter(~pl.col("event_id").is_in(pl.lit(telling).implode()))
     found = found.hstack([_around(found, rank)])
     return found.top_k(_MOST, by=pl.col("returned_ns") - pl.col("began_ns")).sort("began_ns")
 

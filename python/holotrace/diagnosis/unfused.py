@@ -188,7 +188,7 @@ def _with_pauses(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
     events = modelled_work.events(rank).lazy().sort("start_ns", "end_ns", "event_id")
     pause = pl.col("start_ns") - pl.col("end_ns").cum_max().shift(1)
     pauses = events.select("op_id", pause_ns=pause).filter(pl.col("pause_ns").is_between(1, host.MIN_GAP_NS))
-    of_calls = pauses.filter(pl.col("op_id").is_in(calls["op_id"].implode()))
+    of_calls = pauses.filter(pl.col("op_id").is_in(pl.lit(calls["op_id"]).implode()))
     longer = of_calls.group_by("op_id").agg(pl.col("pause_ns").sum())
     return done(
         calls.lazy()

@@ -142,7 +142,7 @@ def _of_one_thread(calls: pl.DataFrame, stepping: pl.Series) -> pl.DataFrame:
         calls.lazy()
         .group_by("window", "tid")
         .agg(count=pl.len())
-        .sort("window", tid.is_in(stepping.implode()), "count", tid, descending=[False, True, True, False])
+        .sort("window", tid.is_in(pl.lit(stepping).implode()), "count", tid, descending=[False, True, True, False])
         .unique("window", keep="first", maintain_order=True)
     )
     of_one = calls.lazy().join(threads, on=["window", "tid"], how="semi", nulls_equal=True)
