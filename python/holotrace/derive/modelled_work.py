@@ -333,6 +333,8 @@ def _instructions(rank: RankTrace) -> pl.DataFrame:
 
 def _of_program(ran: pl.DataFrame) -> pl.Series:
     """The category of each of these instructions; null of what no program tells."""
+    if ran.is_empty():
+        return pl.Series(dtype=pl.Categorical())
     described = ("name", "kind", "scope", "target", "inside", "has_product")
     told = ran.select(
         pl.col("name", "scope", "target", "inside"),

@@ -22,7 +22,7 @@ _OPERATOR = "CheckpointFunctionBackward"
 
 def operators(rank: RankTrace) -> pl.Series:
     """The ``event_id`` of every operator that began while a checkpoint was computed again."""
-    both: pl.Series = pl.concat([_by_names(rank), _by_numbers(rank)]).unique().sort()
+    both: pl.Series = distinct(pl.concat([_by_names(rank), _by_numbers(rank)])).sort()
     return both
 
 

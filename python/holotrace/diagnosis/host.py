@@ -238,25 +238,26 @@ def held_back(rank: RankTrace, events: pl.Series) -> pl.DataFrame:
     names = open_calls.looked_up(calls, waits["event_id"], "name")["name"]
     waits = waits.filter(~matching(names, _OF_EVENTS)).sort("returned_ns")
     spans = waits.select(start_ns="began_ns", end_ns="returned_ns")
-    waits = waits.with_columns(intervals.uncovered_ns(spans, gaps.found).alias("held_ns"))
-    work = rank[WORK_EVENTS].unique("event_id").select("event_id", "launch_id", "launch_ns", "start_ns")
-    asked = events.to_frame("event_id").join(work, on="event_id", how="left", maintain_order="left")
-    launched = open_calls.looked_up(calls, asked["launch_id"], "end_ns").rename({"end_ns": "launched_ns"})
+    waits = waits.hstack([intervals.uncovered_ns(spans, gaps.found).alias("held_ns")])
+    work = rank[WORK_EVENTS][["event_id", "launch_id", "launch_ns", "start_ns"]].lazy().unique("event_id")
+    asked = done(events.to_frame("event_id").lazy().join(work, on="event_id", how="left", maintain_order="left"))
+    launched = open_calls.looked_up(calls, asked["launch_id"], "end_ns")["end_ns"].alias("launched_ns")
     is_prompt = pl.col("start_ns") - pl.coalesce("launched_ns", "launch_ns") <= _PROMPT_NS
     found = (
-        asked.with_columns(launched)
+        asked.hstack([launched])
+        .lazy()
         .with_columns(at_ns=pl.when(is_prompt).then("launch_ns"))
         .with_row_index("place")
         .sort("at_ns", nulls_last=True)
         .join_asof(
-            waits.select("returned_ns", "responsible", "held_ns"),
+            waits.lazy().select("returned_ns", "responsible", "held_ns"),
             left_on="at_ns",
             right_on="returned_ns",
             strategy="backward",
             check_sortedness=False,
         )
     )
-    return found.sort("place").select("responsible", "returned_ns", "held_ns")
+    return done(found.sort("place").select("responsible", "returned_ns", "held_ns"))
 
 
 def of_all_devices(rank: RankTrace) -> Gaps:
@@ -299,13 +300,16 @@ def _after_the_last(gaps: pl.DataFrame, communicated: pl.DataFrame, rank: RankTr
     So it does that of the gather of parameters that the optimizer has changed.
     """
     step = launched_in(communicated["launch_ns"], rank.cached(rounds.steps))
-    reductions = communicated.hstack([step.alias("step")]).filter(matching(communicated["name"], _NEEDED_NEXT))
-    last = reductions.drop_nulls("step").group_by("step").agg(pl.col("end_ns").max()).select(last_ns="end_ns")
-    within = gaps.sort("end_ns").join_asof(
-        last.sort("last_ns"), left_on="end_ns", right_on="last_ns", strategy="backward", check_sortedness=False
+    ends = pl.DataFrame([step.alias("step"), communicated["end_ns"]]).lazy()
+    reductions = ends.filter(pl.lit(matching(communicated["name"], _NEEDED_NEXT))).drop_nulls("step")
+    last = reductions.group_by("step").agg(last_ns=pl.col("end_ns").max()).select("last_ns").sort("last_ns")
+    within = (
+        gaps.lazy()
+        .sort("end_ns")
+        .join_asof(last, left_on="end_ns", right_on="last_ns", strategy="backward", check_sortedness=False)
     )
     since = pl.max_horizontal("start_ns", "last_ns")
-    return within.with_columns(start_ns=since).filter(pl.col("end_ns") - pl.col("start_ns") > MIN_GAP_NS)
+    return done(within.with_columns(start_ns=since).filter(pl.col("end_ns") - pl.col("start_ns") > MIN_GAP_NS))
 
 
 def _with_late(rank: RankTrace, gaps: pl.DataFrame) -> pl.DataFrame:

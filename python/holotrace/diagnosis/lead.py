@@ -188,7 +188,7 @@ def laid_to_waits(
 
 def long(waits: pl.DataFrame) -> pl.DataFrame:
     """Waits that last longer than those that return as the device has nothing to do, in order of their return."""
-    return waits.filter(pl.col("returned_ns") - pl.col("began_ns") > _SHORT_NS).sort("returned_ns")
+    return done(waits.lazy().filter(pl.col("returned_ns") - pl.col("began_ns") > _SHORT_NS).sort("returned_ns"))
 
 
 def _late(shares: pl.DataFrame, gaps: pl.DataFrame, causes: tuple[str, ...] | None = _AHEAD) -> pl.DataFrame:

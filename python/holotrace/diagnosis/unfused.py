@@ -156,8 +156,8 @@ def _shapes(dims: str | None) -> list[list[int]]:
 
 def optimizer(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
     """Calls of an optimizer that is not fused, with what they take beyond a fused one, ``time_ns``."""
-    every = rank.cached(optimizer_ranges.own).rename({"name": "range"})
-    ranges = every.with_columns(kind=pl.col("range").str.extract(_RANGE)).drop_nulls("kind")
+    every = rank.cached(optimizer_ranges.own).lazy().rename({"name": "range"})
+    ranges = done(every.with_columns(kind=pl.col("range").str.extract(_RANGE)).drop_nulls("kind"))
     if ranges.is_empty():
         return nothing(calls)
     places = open_calls.looked_up(rank[_OPS], calls["op_id"], "pid", "tid", "start_ns")
