@@ -180,19 +180,20 @@ def _threads(calls: pl.DataFrame, rules: GraphRules) -> pl.Series:
         distinct(lasting["tid"].filter(are_in(lasting["name"], _containing(names, part))))
         for part in (rules.forward, _BACKWARD)
     )
-    pairs = calls.select("pid", "tid").unique()
+    pairs = calls[list(_THREAD)].lazy().unique()
     told = pairs.with_columns(*(pl.col(name).cast(pl.String).fill_null("").alias(f"{name}_told") for name in _THREAD))
     if len(forward) == len(backward) == 1 and None not in (forward[0], backward[0]):
         told = told.with_columns(pl.col("tid_told").replace(str(backward[0]), str(forward[0])))
     # Numbers are written without leading zeros, so that they are in order by length and then as text.
+    told = done(told).lazy()
     keys = [f"{name}_told" for name in _THREAD]
     order = [key for name in keys for key in (pl.col(name).str.len_bytes(), pl.col(name))]
     numbered = told.select(keys).unique().sort(order).with_row_index("thread")
     of_pairs = told.join(numbered, on=keys).select(*_THREAD, "thread")
-    threads: pl.Series = calls.select(_THREAD).join(
-        of_pairs, on=_THREAD, how="left", nulls_equal=True, maintain_order="left"
-    )["thread"]
-    return threads
+    of_calls = (
+        calls[list(_THREAD)].lazy().join(of_pairs, on=_THREAD, how="left", nulls_equal=True, maintain_order="left")
+    )
+    return done(of_calls)["thread"]
 
 
 def _containing(names: pl.Series, part: str) -> pl.Series:

@@ -152,14 +152,14 @@ def _spans(rank: RankTrace, asking: Collection[str], work: pl.DataFrame) -> Sequ
 
 def _placed(kinds: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """All of these spans with the number of their thread, which counts from 0."""
-    places = pl.concat(distinct_pairs(spans.select(_PLACE)) for spans in kinds)
+    places = pl.concat(distinct_pairs(spans[_PLACE]) for spans in kinds)
     threads = distinct_pairs(places).sort(_PLACE).with_row_index("thread")
     numbers = threads.lazy().select("thread", place=pair(*_PLACE))
 
     def placed(spans: pl.DataFrame) -> pl.DataFrame:
         places = spans.lazy().select(place=pair(*_PLACE))
         thread = done(places.join(numbers, on="place", how="left", maintain_order="left"))["thread"]
-        return spans.drop(_PLACE).with_columns(thread)
+        return spans[[name for name in spans.columns if name not in _PLACE]].hstack([thread])
 
     return pl.concat(placed(spans) for spans in kinds)
 
