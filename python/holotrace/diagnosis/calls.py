@@ -122,6 +122,8 @@ def _of_programs(rank: RankTrace) -> dict[int, tuple[str, str]]:
 
 def _within(rank: RankTrace, launch_ids: pl.Series, telling: Callable[[str], str | None]) -> dict[int, tuple[str, str]]:
     """Of launches within something whose name tells a class, that class and the name of the outermost."""
+    if not launch_ids.count():
+        return {}
     calls = spans(rank)
     around = rank.cached(around_all)
     told = {name: cause for name in distinct(calls["name"]) if name and (cause := telling(name)) and name not in around}
