@@ -8,6 +8,7 @@ import polars as pl
 
 from holotrace.core.analysis import Finding, per_job
 from holotrace.core.charts import Stacked
+from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS
 from holotrace.core.trace import RankTrace
@@ -35,10 +36,11 @@ WORK = (
 
 def compute_work(rank: RankTrace) -> pl.DataFrame:
     """Compute kernels of one rank, those that are alike in all that says how much they have to do as one row."""
-    launched = rank.cached(launched_by.work).select("event_id", "op_id")
-    shapes = launched.join(rank[SHAPES], left_on="op_id", right_on="event_id")
-    return (
+    launched = rank.cached(launched_by.work)[["event_id", "op_id"]].lazy()
+    shapes = launched.join(rank[SHAPES].lazy(), left_on="op_id", right_on="event_id")
+    return done(
         rank[EVENTS]
+        .lazy()
         .filter(kind=COMPUTE)
         .join(shapes.select("event_id", shapes="input_dims"), on="event_id", how="left")
         .group_by(ALIKE)

@@ -90,7 +90,9 @@ def efficiency(rank: RankTrace) -> pl.DataFrame:
         {"step": [None], "step_ns": [_span_ns(rank)]}, schema={"step": pl.Int64(), "step_ns": pl.Int64()}
     )
     again, no_step = rank.cached(recomputation.operators), pl.lit(None, pl.Int64()).alias("step")
-    calls = rank.cached(modelled_work.modelled).lazy().with_columns(is_again=pl.col("op_id").is_in(again.implode()))
+    calls = (
+        rank.cached(modelled_work.modelled).lazy().with_columns(is_again=pl.col("op_id").is_in(pl.lit(again).implode()))
+    )
     alone = rank.cached(modelled_work.outside).lazy().with_columns(pl.col("category").cast(pl.String))
     of_steps = _sums(calls.drop_nulls("step"), alone.drop_nulls("step"))
     of_all = _sums(calls.with_columns(no_step), alone.with_columns(no_step))

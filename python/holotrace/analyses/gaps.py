@@ -9,6 +9,7 @@ import polars as pl
 from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Ranking
 from holotrace.core.options import check_whole
+from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import STEPS
 from holotrace.core.trace import RankTrace
@@ -110,11 +111,12 @@ def gaps(
 def _of_calls(rank: RankTrace, *, min_gap_ns: int, by_stream: bool) -> pl.DataFrame:
     """The gaps of a rank whose calls on the host were recorded one by one."""
     found = host_parts.of_gaps(rank, min_gap_ns=min_gap_ns, by_stream=by_stream)
-    work = rank[host_parts.WORK_EVENTS].filter(pl.col("kind").is_in(WORK))
+    work = rank[host_parts.WORK_EVENTS][["kind", "start_ns"]].filter(pl.col("kind").is_in(WORK))
     begin = pl.concat([work["start_ns"], rank[STEPS]["start_ns"]]).min()
     idle = pl.col("end_ns") - pl.col("start_ns")
-    return (
-        found.with_columns(plane=pl.lit(None, pl.String), idle_ns=idle, after_ns=pl.col("start_ns") - begin)
+    return done(
+        found.lazy()
+        .with_columns(plane=pl.lit(None, pl.String), idle_ns=idle, after_ns=pl.col("start_ns") - begin)
         .sort("idle_ns", "device", "stream", "start_ns", descending=[True, False, False, False])
         .drop("end_ns")
     )

@@ -79,7 +79,7 @@ def host_steps(rank: RankTrace, *, input_ranges: str = INPUT_RANGES) -> pl.DataF
         return host_parts.of_steps(rank).drop("queued_ns")
     activities = host_time.activities(rank, input_ranges)
     steps = rank[STEPS].sort("start_ns", "step")
-    stepping = activities.filter(pl.col("tid").is_in(host_time.stepping_threads(rank).implode()))
+    stepping = activities.filter(pl.col("tid").is_in(pl.lit(host_time.stepping_threads(rank)).implode()))
     names = {
         activity: host_time.details(steps.with_columns(cause=pl.lit(activity)), stepping)
         for activity in (INPUT, READ_BACK)

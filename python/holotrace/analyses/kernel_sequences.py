@@ -15,6 +15,7 @@ from holotrace.core.tables import CALLS, CPU_OPS, DEVICE_EVENTS, HOST_CALLS, LAU
 from holotrace.core.trace import RankTrace
 from holotrace.derive import call_tree
 from holotrace.derive.kernel_kinds import WORK
+from holotrace.derive.names import are_in
 
 SEPARATOR = " -> "
 FEWEST_KERNELS = 2  # that make a sequence
@@ -109,10 +110,10 @@ def _of_xla(rank: RankTrace) -> pl.DataFrame:
         made = work.with_columns(launches["launch_id"])
     else:
         made = work.join(launches.unique("device_event_id"), left_on="event_id", right_on="device_event_id")
-    is_launch = pl.col("event_id").is_in(launches["launch_id"].unique().implode())
+    is_launch = pl.col("event_id").is_in(pl.lit(launches["launch_id"].unique()).implode())
     del work, launches
     launching = rank.where(_XLA_CALLS.only("tid"), is_launch)["tid"].unique()
-    spans = rank.where(_XLA_CALLS, pl.col("tid").is_in(launching.implode()))
+    spans = rank.where(_XLA_CALLS, pl.col("tid").is_in(pl.lit(launching).implode()))
     is_work = pl.col("kind").is_in(WORK)
     on_host = call_tree.nested(spans.with_columns(pid="tid"), made.filter(is_work), ("parent_id", "work_count"))
     on_device = made.with_columns(parent_id="launch_id", work_count=is_work.cast(pl.Int64))
@@ -127,7 +128,7 @@ def _chosen(calls: pl.DataFrame, rank: RankTrace, operator: str | None) -> pl.Se
         on_host = calls["event_id"].filter(~calls["on_device"]).implode()
         # Of some million operators few are asked for.
         ops = rank.where(CPU_OPS.only("event_id"), pl.col("event_id").is_in(on_host))["event_id"]
-        return calls["event_id"].is_in(ops.implode())
+        return are_in(calls["event_id"], ops)
     named = pl.col("name").cast(pl.String).str.contains(operator, literal=True).fill_null(False)
     return calls.select(named & ~pl.col("on_device")).to_series()
 

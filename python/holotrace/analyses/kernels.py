@@ -65,8 +65,9 @@ def kernels(rank: RankTrace, *, top: int | None = None) -> pl.DataFrame:
     runs = rank[EVENTS].filter(pl.col("kind").is_in(WORK))
     duration = pl.col("duration_ns")
     total_ns = pl.col("sum_ns").sum()
-    table = (
-        runs.with_columns(looks=_looks_like_communication(runs, rank.kinds))
+    table = done(
+        runs.lazy()
+        .with_columns(looks=_looks_like_communication(runs, rank.kinds))
         .with_columns(duration_ns=pl.coalesce(pl.col("device_ps") / 1000, pl.col("end_ns") - pl.col("start_ns")))
         .group_by("name", "kind")
         .agg(

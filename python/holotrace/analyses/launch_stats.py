@@ -106,9 +106,11 @@ def _pairs(rank: RankTrace, *, slow_call_ns: int, late_ns: int) -> pl.DataFrame:
 def _summed(pairs: pl.DataFrame) -> pl.DataFrame:
     """One row per name of a call. What is the call's own counts once, however much work it launched."""
     of_calls = ("call_count", "call_ns", "slow_count", "stalled_ns")
-    is_first = pairs.select(pl.col("launch_id").is_first_distinct()).to_series()
-    return (
-        pairs.with_columns(pl.when(is_first).then(pl.col(*of_calls)))
+    is_first = pl.col("launch_id").is_first_distinct()
+    return done(
+        pairs.lazy()
+        .with_columns(is_first=is_first)
+        .with_columns(pl.when("is_first").then(pl.col(*of_calls)))
         .group_by("call")
         .agg(
             pl.col(*of_calls, "work_count", "device_ns", "short_count", "late_count").sum(),

@@ -84,7 +84,7 @@ def _launched(rank: RankTrace) -> pl.DataFrame:
 
 
 def _is_of(kernels: pl.DataFrame) -> pl.Expr:
-    return pl.col("event_id").is_in(kernels["launch_id"].drop_nulls().implode())
+    return pl.col("event_id").is_in(pl.lit(kernels["launch_id"].drop_nulls()).implode())
 
 
 def _as_json(column: str) -> pl.Expr:

@@ -9,6 +9,7 @@ import polars as pl
 from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Bar
 from holotrace.core.options import check_whole
+from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import DEVICE_EVENTS
 from holotrace.core.trace import RankTrace
@@ -120,12 +121,16 @@ def _as_they_are(spans: pl.DataFrame) -> pl.DataFrame:
 
 def _per_queue(spans: pl.DataFrame) -> pl.DataFrame:
     # A queue has many changes but few lengths.
-    lengths = spans.group_by(*QUEUE, "waiting").agg(
-        pl.col("start_ns").min(),
-        pl.col("end_ns").max(),
-        pl.col("launched", "lasted_ns", "full_ns", "full_idle_ns").sum(),
+    lengths = (
+        spans.lazy()
+        .group_by(*QUEUE, "waiting")
+        .agg(
+            pl.col("start_ns").min(),
+            pl.col("end_ns").max(),
+            pl.col("launched", "lasted_ns", "full_ns", "full_idle_ns").sum(),
+        )
     )
-    return (
+    return done(
         lengths.sort("waiting")
         .group_by(QUEUE)
         .agg(

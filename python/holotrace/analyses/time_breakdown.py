@@ -8,6 +8,7 @@ import polars as pl
 
 from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Stacked
+from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import DEVICE_EVENTS
 from holotrace.core.trace import RankTrace
@@ -87,8 +88,9 @@ def _whole(times: Busy) -> pl.DataFrame:
 def _steps(events: pl.DataFrame) -> pl.DataFrame:
     """The window of each step that launched work."""
     ends = pl.col("end_ns").cum_max()
-    return (
-        events.filter(pl.col("kind").is_in(WORK), pl.col("step").is_not_null())
+    return done(
+        events.lazy()
+        .filter(pl.col("kind").is_in(WORK), pl.col("step").is_not_null())
         .group_by("step")
         .agg(pl.col("start_ns").min(), pl.col("end_ns").max())
         .sort("step")

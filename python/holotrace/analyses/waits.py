@@ -132,7 +132,7 @@ def waits(graphs: Stretches) -> pl.DataFrame:
 
 def _without(ranks: pl.Series, table: pl.DataFrame) -> pl.DataFrame:
     """A row of zeros for each rank that never waited."""
-    others = ranks.to_frame("rank").filter(~pl.col("rank").is_in(table["waiting_rank"].implode()))
+    others = ranks.to_frame("rank").filter(~pl.col("rank").is_in(pl.lit(table["waiting_rank"]).implode()))
     counts = ("excess_ns", "waited_ns", "wait_count", "step_count")
     zeros = others.with_columns(
         pl.col("rank").alias("waiting_rank"), pl.lit("rest").alias("kind"), *(pl.lit(0).alias(name) for name in counts)

@@ -145,7 +145,8 @@ def with_nothing(frame: pl.DataFrame, columns: Mapping[str, pl.DataType], height
     if frame.width and height >= _MANY_ROWS:
         # As long as nobody writes into them, these take no memory.
         return frame.with_columns(pl.lit(None, dtype).alias(name) for name, dtype in columns.items())
-    first, *rest = (_nothing(dtype).new_from_index(0, height).alias(name) for name, dtype in columns.items())
+    of_type = {dtype: _nothing(dtype).new_from_index(0, height) for dtype in set(columns.values())}
+    first, *rest = (of_type[dtype].alias(name) for name, dtype in columns.items())
     return frame.hstack([first, *rest]) if frame.width else first.to_frame().hstack(rest)
 
 

@@ -51,7 +51,9 @@ def _of_both(tables: Mapping[str, pl.DataFrame], columns: Collection[str]) -> li
     launches = tables[LAUNCHES.name].unique("device_event_id")
     not_host = pl.concat([device["event_id"], annotations.filter("on_device")["event_id"]])
     events = tables[EVENTS.name]
-    host = events.filter(~pl.col("event_id").is_in(not_host.implode()), pl.col("category").ne_missing(_RECORDING))
+    host = events.filter(
+        ~pl.col("event_id").is_in(pl.lit(not_host).implode()), pl.col("category").ne_missing(_RECORDING)
+    )
     work = done(
         device.lazy()
         .filter(pl.col("kind").is_in(WORK))
@@ -64,7 +66,7 @@ def _of_both(tables: Mapping[str, pl.DataFrame], columns: Collection[str]) -> li
         )
         nested_host = nested_host.with_columns(continues["continues_id"])
     lasts = pl.col("end_ns") - pl.col("start_ns")
-    is_work = pl.col("event_id").is_in(work["event_id"].implode())
+    is_work = pl.col("event_id").is_in(pl.lit(work["event_id"]).implode())
     depth = pl.col("depth") if "depth" in columns else pl.lit(0)
     callers = nested_host.lazy().select(depth=depth + 1, launch_id="event_id")
     launched = (

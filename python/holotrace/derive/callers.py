@@ -24,7 +24,7 @@ def _code(rank: RankTrace) -> pl.DataFrame:
     files = names.cast(pl.String).str.extract(_FUNCTION)
     shown = names.filter(files.is_in(own.implode()).fill_null(value=False))
     functions = (
-        rank.where(HOST_CALLS.only("name", "tid", "start_ns", "end_ns"), pl.col("name").is_in(shown.implode()))
+        rank.where(HOST_CALLS.only("name", "tid", "start_ns", "end_ns"), pl.col("name").is_in(pl.lit(shown).implode()))
         .select(pl.col("tid").cast(pl.String), "start_ns", "end_ns", line=pl.col("name").cast(pl.String))
         .with_columns(pl.col("line").str.strip_prefix("$"))
     )

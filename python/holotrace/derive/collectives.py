@@ -90,10 +90,10 @@ def calls(rank: RankTrace) -> pl.DataFrame:
             start_ns=pl.coalesce("arrived_ns", "start_ns"), group_ranks=pl.when(~is_met).then("group_ranks")
         ).with_columns(device=pl.when(pl.col("device").n_unique() > 1).then("device"))
     )
-    exposed = pl.concat(_with_exposed(met, rank)).sort("start_ns", "end_ns", "event_id")
+    exposed = pl.concat(_with_exposed(met, rank))[[column.name for column in CALLS]].lazy()
     # Ranks of one job may count from different moments.
     since_1970 = pl.col("start_ns", "end_ns") + base_ns(rank.metadata)
-    return exposed.with_columns(since_1970)[[column.name for column in CALLS]]
+    return done(exposed.sort("start_ns", "end_ns", "event_id").with_columns(since_1970))
 
 
 def barriers(rank: RankTrace) -> pl.DataFrame:

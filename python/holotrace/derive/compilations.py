@@ -69,7 +69,7 @@ def named_by_runs(compiled: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
 def _requests(told: pl.DataFrame, compiling: pl.DataFrame) -> pl.DataFrame:
     """The time in which threads that compile wanted to have something run."""
     threads = compiling["tid"].unique()
-    wanted = pl.col("activity").is_in([DISPATCH, TRACING]) & pl.col("tid").is_in(threads.implode())
+    wanted = pl.col("activity").is_in([DISPATCH, TRACING]) & pl.col("tid").is_in(pl.lit(threads).implode())
     return intervals.union(told.filter(wanted)).rename({"start_ns": "from_ns", "end_ns": "until_ns"})
 
 

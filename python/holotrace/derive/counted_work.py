@@ -80,4 +80,4 @@ def _having(labels: pl.Series, pattern: str) -> pl.Expr:
     """Whether the label of a row has the pattern in it."""
     distinct = labels.drop_nulls().unique()
     found = distinct.filter(distinct.cast(pl.String()).str.contains(pattern))
-    return pl.col(labels.name).is_in(found.implode()).fill_null(value=False)
+    return pl.col(labels.name).is_in(pl.lit(found).implode()).fill_null(value=False)

@@ -124,7 +124,8 @@ def _host(rank: RankTrace, within_ns: tuple[int, int] | None) -> pl.DataFrame:
     ops, calls = (rank[table] if within_ns is None else rank.where(table, begins) for table in (_OPS, _CALLS))
     ranges = rank[_RANGES].filter(begins, ~pl.col("on_device")).drop("on_device")
     # Old releases wrote steps as operators; one event is one row.
-    once = ranges.join(ops.join(ranges, on="event_id", how="semi"), on="event_id", how="anti")
+    both = ops.lazy().join(ranges.lazy(), on="event_id", how="semi")
+    once = done(ranges.lazy().join(both, on="event_id", how="anti"))
     parts = (
         ops.with_columns(kind=op, correlation=none),
         calls.with_columns(kind=call),

@@ -52,7 +52,7 @@ def layers(ops: pl.DataFrame, modules: pl.DataFrame) -> dict[str, pl.DataFrame]:
         COMPUTING: ran.filter((is_kind[COMPUTE] & ~IS_WAIT) | pl.col("is_program")),
         EXPOSED_COMM: ran.filter(is_kind[COMMUNICATION]),
         COPYING: ran.filter(is_kind[MEMORY]),
-        FEEDING: ran.filter(is_leaf, pl.col("category").is_in(feeding.implode())),
+        FEEDING: ran.filter(is_leaf, pl.col("category").is_in(pl.lit(feeding).implode())),
         CORE_WAITING: device_time.on_device(ops).filter(IS_WAIT, is_leaf),
         # Loops around operations, and programs between theirs.
         OTHER: pl.concat([part.select(_SPAN) for part in (ran, modules)]),

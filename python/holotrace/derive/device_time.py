@@ -93,7 +93,7 @@ def gaps(ops: pl.DataFrame, during: pl.DataFrame, *, by: Sequence[str], min_gap_
         for group in ops.select("start_ns", "end_ns", *by).partition_by(by, maintain_order=True)
     ]
     found = pl.concat([ops.select("start_ns", "end_ns", *by).clear(), *idle])
-    ending = ops.filter(pl.col("start_ns").is_in(found["end_ns"].implode()))
+    ending = ops.filter(pl.col("start_ns").is_in(pl.lit(found["end_ns"]).implode()))
     ended = ending.sort("event_id").unique([*by, "start_ns"], keep="first", maintain_order=True)
     return found.join(
         ended.select(*by, "step", "launch_id", "launch_ns", end_ns="start_ns"),

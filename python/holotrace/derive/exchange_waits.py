@@ -5,6 +5,8 @@ Operations between hosts run on threads of their own, as on a queue.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import polars as pl
 
 from holotrace.core.plans import done
@@ -40,9 +42,14 @@ def of_calls(calls: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
     return done(pauses.waits(found).select(*pauses.SPAN, "after_id", "ended_ns"))
 
 
+@lru_cache
+def _nothing() -> pl.DataFrame:
+    return of_calls(_OPS.empty(), _WORK.empty())
+
+
 def of_rank(rank: RankTrace) -> pl.DataFrame:
     """The same of a rank; none where accelerators compute."""
     if not rank.computes_on_host:
         # Of other ranks nothing is even put together.
-        return of_calls(_OPS.empty(), _WORK.empty())
+        return _nothing().clone()
     return of_calls(pl.concat([rank[_OPS], rank[_RANGES]]), rank[_WORK])

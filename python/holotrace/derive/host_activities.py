@@ -96,7 +96,7 @@ def of_calls(name: pl.Series) -> pl.Series:
 def telling(rank: RankTrace, spans: Table) -> pl.DataFrame:
     """Those of a rank's spans whose names tell an ``activity``; they are few, and all others need no second look."""
     names = distinct(rank[spans.only("name")]["name"])
-    told = rank.where(spans, pl.col("name").is_in(names.filter(of_calls(names).is_not_null()).implode()))
+    told = rank.where(spans, pl.col("name").is_in(pl.lit(names.filter(of_calls(names).is_not_null())).implode()))
     return told.with_columns(activity=of_calls(told["name"]))
 
 

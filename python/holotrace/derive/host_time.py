@@ -78,7 +78,9 @@ def begin_with_programs(rank: RankTrace) -> bool:
     begin = rank[MODULES.only("start_ns")]["start_ns"]
     if not steps["start_ns"].is_in(begin.implode()).all():
         return False
-    calls = rank.where(_SPANS.only("event_id", "start_ns"), pl.col("event_id").is_in(steps["event_id"].implode()))
+    calls = rank.where(
+        _SPANS.only("event_id", "start_ns"), pl.col("event_id").is_in(pl.lit(steps["event_id"]).implode())
+    )
     return steps.join(calls, on=["event_id", "start_ns"], how="semi").is_empty()
 
 
@@ -88,7 +90,7 @@ def stepping_threads(rank: RankTrace) -> pl.Series:
 
 
 def _stepping(rank: RankTrace) -> pl.Series:
-    is_step = pl.col("event_id").is_in(rank[STEPS]["event_id"].implode())
+    is_step = pl.col("event_id").is_in(pl.lit(rank[STEPS]["event_id"]).implode())
     threads: pl.Series = rank.where(HOST_CALLS.only("tid"), is_step)["tid"].cast(pl.String()).unique()
     return threads
 
@@ -133,7 +135,7 @@ def _without_inner(spans: pl.DataFrame) -> pl.DataFrame:
     ]
     if not inner:
         return spans
-    return placed.filter(~pl.col("place").is_in(pl.concat(inner).implode())).drop("place")
+    return placed.filter(~pl.col("place").is_in(pl.lit(pl.concat(inner)).implode())).drop("place")
 
 
 def everywhere(activities: pl.DataFrame) -> dict[str, pl.DataFrame]:
@@ -169,7 +171,7 @@ def shares(
         anywhere: As from ``everywhere``, of these activities.
         threads: The threads that matter.
     """
-    own = activities.filter(pl.col("tid").is_in(threads.implode()))
+    own = activities.filter(pl.col("tid").is_in(pl.lit(threads).implode()))
     layers = [
         # Whoever compiles does it for a thread that waits, in whatever it called.
         (COMPILATION, anywhere[COMPILATION]),

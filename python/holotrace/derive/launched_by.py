@@ -14,7 +14,7 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive import call_tree
 from holotrace.derive.groups import ordered
 from holotrace.derive.kernel_kinds import WORK
-from holotrace.derive.names import distinct
+from holotrace.derive.names import are_in, distinct
 
 _OPS = CPU_OPS.only("event_id", "name", "pid", "tid", "start_ns", "end_ns")
 _CALLS = RUNTIME_CALLS.only("event_id", "name", "pid", "tid", "start_ns", "end_ns")
@@ -125,7 +125,10 @@ def _of_others(rank: RankTrace) -> list[pl.Series]:
     launching = rank[_THREADS]["tid"].unique()
     made = [rank[table.only("tid")]["tid"].drop_nulls().value_counts() for table in (_OPS, _CALLS)]
     others = (
-        pl.concat(made).group_by("tid").agg(pl.col("count").sum()).filter(~pl.col("tid").is_in(launching.implode()))
+        pl.concat(made)
+        .group_by("tid")
+        .agg(pl.col("count").sum())
+        .filter(~pl.col("tid").is_in(pl.lit(launching).implode()))
     )
     group = pl.col("count").cum_sum() // _TOGETHER
     return [part["tid"] for part in others.with_columns(group=group).partition_by("group")]
@@ -137,8 +140,8 @@ def _tree(rank: RankTrace, others: pl.Series | None) -> pl.DataFrame:
     threads = rank[_THREADS]["tid"].unique()
     # Where whole programs are launched, most of what there is on the host is on threads that launch nothing.
     are_all = rank.count(_CALLS) > 0 or threads.null_count() > 0
-    launches = pl.col("tid").is_in(threads.implode()).fill_null(value=True) | are_all
-    is_asked = launches if others is None else pl.col("tid").is_in(others.implode())
+    launches = pl.col("tid").is_in(pl.lit(threads).implode()).fill_null(value=True) | are_all
+    is_asked = launches if others is None else pl.col("tid").is_in(pl.lit(others).implode())
     ops = rank.where(_OPS, is_asked).select("name", *place, is_op=True)
     calls = rank.where(_CALLS, is_asked)
     calls = calls.select(pl.lit(None, ops.schema["name"]).alias("name"), *place, is_op=False)
@@ -179,7 +182,7 @@ def _can_launch(rank: RankTrace) -> pl.Expr:
 def around(rank: RankTrace, ops: pl.Series) -> pl.Series:
     """The ``op_id`` of every operator around one of these, given by theirs."""
     nested = _of_all_threads(rank)
-    above = nested.filter("is_op", pl.col("event_id").is_in(ops.implode()))["parent_id"].drop_nulls().unique()
+    above = nested.filter("is_op", pl.col("event_id").is_in(pl.lit(ops).implode()))["parent_id"].drop_nulls().unique()
     found = above
     while not above.is_empty():
         above = nested["parent_id"][above].drop_nulls().unique()
@@ -196,7 +199,7 @@ def outermost(rank: RankTrace, chosen: pl.Series) -> pl.DataFrame:
     if chosen.is_empty():
         return pl.DataFrame(schema={"op_id": pl.UInt32(), "around_id": pl.UInt32(), "around": pl.String()})
     nested = _of_all_threads(rank)
-    is_chosen = nested["event_id"].is_in(chosen.implode()) & nested["is_op"]
+    is_chosen = are_in(nested["event_id"], chosen) & nested["is_op"]
     found = call_tree.outermost(nested.select("parent_id", event_id=_ROW), is_chosen)
     rows = nested.lazy().with_row_index("number")
     named = rows.select(around="number", around_id="event_id", around_name="name")
@@ -211,7 +214,8 @@ def outermost(rank: RankTrace, chosen: pl.Series) -> pl.DataFrame:
 def within(rank: RankTrace, names: pl.Series) -> pl.Series:
     """The ``event_id`` of every operator of these names, or within one."""
     nested = _of_all_threads(rank)
-    is_chosen = nested["is_op"] & nested["name"].is_in(names.implode()).fill_null(value=False)
+    is_its = pl.col("name").is_in(pl.lit(names).implode()).fill_null(value=False)
+    is_chosen = nested.select(pl.col("is_op") & is_its).to_series()
     around = call_tree.outermost(nested.select("parent_id", event_id=_ROW), is_chosen)
     found: pl.Series = nested["event_id"].filter(nested["is_op"] & around.is_not_null())
     return found
@@ -220,6 +224,6 @@ def within(rank: RankTrace, names: pl.Series) -> pl.Series:
 def named(rank: RankTrace, pattern: str) -> pl.Series:
     """The ``event_id`` of every operator of such a name."""
     ops = rank[_OPS.only("event_id", "name")]
-    names = distinct(ops["name"])
-    chosen = names.filter(names.cast(pl.String).str.contains(pattern).fill_null(value=False))
-    return ops["event_id"].filter(ops["name"].is_in(chosen.implode())) if len(chosen) else ops["event_id"].clear()
+    names = distinct(ops["name"]).to_frame("name")
+    chosen = names.filter(pl.col("name").cast(pl.String).str.contains(pattern))["name"]
+    return ops["event_id"].filter(are_in(ops["name"], chosen)) if len(chosen) else ops["event_id"].clear()

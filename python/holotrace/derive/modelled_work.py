@@ -43,21 +43,22 @@ def events(rank: RankTrace) -> pl.DataFrame:
 
 def _owned(rank: RankTrace) -> pl.DataFrame:
     """The ``row`` of each of ``events`` among those of devices, with what is made here: all else is there already."""
-    placed = rank[_EVENTS.only("event_id", "kind", "start_ns", "end_ns")].with_row_index("row")
-    work = placed.filter(pl.col("kind").is_in(WORK))
-    launched = rank.cached(launched_by.work).select("event_id", "op_id").unique("event_id", keep="first")
-    owned = _shared(work).select("row", "event_id", "share_ns")
-    return owned.join(launched, on="event_id", how="left").drop("event_id")
+    placed = rank[_EVENTS.only("event_id", "kind", "start_ns", "end_ns")].lazy().with_row_index("row")
+    work = done(placed.filter(pl.col("kind").is_in(WORK)))
+    launched = rank.cached(launched_by.work)[["event_id", "op_id"]].lazy().unique("event_id", keep="first")
+    owned = _shared(work)[["row", "event_id", "share_ns"]].lazy()
+    return done(owned.join(launched, on="event_id", how="left").drop("event_id"))
 
 
 def _shared(work: pl.DataFrame) -> pl.DataFrame:
     shared, above = [], work.select("start_ns", "end_ns").clear()
     for kind in _PRIORITY:
         begun = pl.col("end_ns").cum_max().shift(1, fill_value=pl.col("start_ns").first())
-        rows = groups.ordered(work.filter(pl.col("kind") == kind), ["start_ns", "end_ns", "event_id"])
-        rows = rows.with_columns(own_ns=pl.max_horizontal("start_ns", pl.min_horizontal(begun, "end_ns")))
-        if rows.is_empty():
+        of_kind = work.filter(pl.col("kind") == kind)
+        if of_kind.is_empty():
             continue
+        rows = groups.ordered(of_kind, ["start_ns", "end_ns", "event_id"])
+        rows = rows.with_columns(own_ns=pl.max_horizontal("start_ns", pl.min_horizontal(begun, "end_ns")))
         own = pl.DataFrame([rows["own_ns"].alias("start_ns"), rows["end_ns"]])
         shared.append(rows[work.columns].hstack([_free(own, above)]))
         above = pl.concat([above, rows[["start_ns", "end_ns"]]])
@@ -90,12 +91,12 @@ def calls(rank: RankTrace) -> pl.DataFrame:
         is_memory=(pl.col("kind") == MEMORY).all(),
     )
     spans = launched_by.covered_at(work, "op_id")[of_calls["op_id"]].alias("span_ns")
-    is_one = pl.col("event_id").is_in(of_calls["op_id"].implode())
-    ops = rank.where(CPU_OPS.only("event_id", "name", *SIGNATURE), is_one).rename({"event_id": "op_id"})
-    known = of_calls.with_columns(spans).join(ops, on="op_id")
+    is_one = pl.col("event_id").is_in(pl.lit(of_calls["op_id"]).implode())
+    ops = rank.where(CPU_OPS.only("event_id", "name", *SIGNATURE), is_one).lazy().rename({"event_id": "op_id"})
+    known = done(of_calls.hstack([spans]).lazy().join(ops, on="op_id"))
     keys = [pl.col(name).to_physical().alias(name) for name in ("name", *SIGNATURE)]
-    numbered = known.select(keys).with_columns(signature=pl.struct("name", *SIGNATURE).rank("dense"))
-    return known.with_columns(numbered["signature"])
+    numbered = known.lazy().select(keys).select(signature=pl.struct("name", *SIGNATURE).rank("dense"))
+    return known.hstack(done(numbered))
 
 
 def device_of(rank: RankTrace) -> Device | None:
@@ -234,7 +235,7 @@ def modelled(rank: RankTrace) -> pl.DataFrame:
     if doing.is_empty():
         return rows
     outer = launched_by.around(rank, doing["op_id"])
-    contains = pl.col("op_id").is_in(outer.implode()) & pl.col("is_matrix")
+    contains = pl.col("op_id").is_in(pl.lit(outer).implode()) & pl.col("is_matrix")
     return rows.with_columns(
         *(pl.when(~contains).then(name).alias(name) for name in ("flops", "moved_bytes", "confidence")),
         assumed=pl.when(contains).then(pl.lit(INSIDE)).otherwise("assumed"),
@@ -307,7 +308,7 @@ def parts(rank: RankTrace) -> pl.DataFrame:
     told = [known.filter(~pl.col("is_of_kernels")), rank.cached(outside)]
     if len(regions):
         work = events(rank)
-        told.append(_by_kernel(work.filter(work["op_id"].is_in(regions.implode()))))
+        told.append(_by_kernel(work.filter(pl.col("op_id").is_in(pl.lit(regions).implode()))))
     keys = ["step", "category"]
     named = (part.select("step", pl.col("category").cast(pl.Categorical), "share_ns") for part in told)
     sums = (part.group_by(keys).agg(pl.col("share_ns").sum()) for part in named)
@@ -333,6 +334,8 @@ def _instructions(rank: RankTrace) -> pl.DataFrame:
 
 def _of_program(ran: pl.DataFrame) -> pl.Series:
     """The category of each of these instructions; null of what no program tells."""
+    if ran.is_empty():
+        return pl.Series(dtype=pl.Categorical())
     described = ("name", "kind", "scope", "target", "inside", "has_product")
     told = ran.select(
         pl.col("name", "scope", "target", "inside"),

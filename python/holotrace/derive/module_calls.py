@@ -11,7 +11,7 @@ from holotrace.core.plans import done
 from holotrace.core.tables import ANNOTATIONS, CPU_OPS, PYTHON_CALLS, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import call_tree
-from holotrace.derive.names import decided, distinct
+from holotrace.derive.names import are_in, decided, distinct
 
 _SPAN = ("event_id", "name", "pid", "tid", "start_ns", "end_ns")
 _PYTHON = PYTHON_CALLS.only(*_SPAN)
@@ -88,9 +88,11 @@ def _placed(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:
     modules = _renamed(python, _module)
     if not modules.is_empty():
         return _with_paths(_unwrapped(_adopted(_nested(modules))))
-    ranges = rank[_RANGES].filter(~pl.col("on_device"), ~pl.col("event_id").is_in(rank[_STEPS]["event_id"].implode()))
+    ranges = rank[_RANGES].filter(
+        ~pl.col("on_device"), ~pl.col("event_id").is_in(pl.lit(rank[_STEPS]["event_id"]).implode())
+    )
     names = rank[_OPS.only("name")]["name"]
-    compiled = rank.where(_OPS, pl.col("name").is_in(_chosen(names, _compiled).implode()))
+    compiled = rank.where(_OPS, pl.col("name").is_in(pl.lit(_chosen(names, _compiled)).implode()))
     found = pl.concat([_renamed(ranges, _range), _renamed(compiled, _compiled)])
     bare = {"label": pl.col("name"), "class": pl.lit(None, pl.String())}
     never = pl.lit(value=False)
@@ -101,7 +103,7 @@ def _renamed(rows: pl.DataFrame, decide: Callable[[str], str | None]) -> pl.Data
     """Those that have a name by ``decide``, with it."""
     # Few events are modules: as texts the names of all of them would take most of the time.
     names = _chosen(rows["name"], decide)
-    found = rows[list(_SPAN)].filter(rows["name"].is_in(names.implode())) if len(names) else rows[list(_SPAN)].clear()
+    found = rows[list(_SPAN)].filter(are_in(rows["name"], names)) if len(names) else rows[list(_SPAN)].clear()
     return found.with_columns(decided(found["name"], decide))
 
 
@@ -163,7 +165,7 @@ def _unwrapped(calls: pl.DataFrame) -> pl.DataFrame:
     known = calls.join(told, on="name", how="left", maintain_order="left")
     wrapping = known.filter(pl.col("class").is_in(WRAPPERS))["number"]
     runs = (
-        known.filter(pl.col("parent_id").is_in(wrapping.implode()))
+        known.filter(pl.col("parent_id").is_in(pl.lit(wrapping).implode()))
         .unique("parent_id", keep="first", maintain_order=True)
         .select(number="parent_id", runs="number", run="name")
     )

@@ -25,6 +25,12 @@ def distinct(values: pl.Series) -> pl.Series:
     return once
 
 
+def are_in(values: pl.Series, chosen: pl.Series) -> pl.Series:
+    """Which of the values are among those that were chosen; null where there is none."""
+    # As a method of the column each of the two would be a query by itself.
+    return values.to_frame("value").select(pl.col("value").is_in(pl.lit(chosen).implode()))["value"].alias(values.name)
+
+
 def distinct_pairs(frame: pl.DataFrame) -> pl.DataFrame:
     """The rows of one or two columns of labels, each once."""
     return frame[_first_rows(frame)]

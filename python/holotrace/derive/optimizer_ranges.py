@@ -66,4 +66,4 @@ def in_closure(rank: RankTrace, names: pl.Series, at_ns: pl.Series) -> pl.Series
 def _backward(rank: RankTrace) -> pl.DataFrame:
     ops = rank[_OPS]
     names = [name for name in distinct(ops["name"]) if name and name.startswith(BACKWARD)]
-    return ops.filter(pl.col("name").is_in(pl.Series(names, dtype=ops.schema["name"]).implode()))
+    return ops.filter(pl.col("name").is_in(pl.lit(pl.Series(names, dtype=ops.schema["name"])).implode()))

@@ -8,7 +8,7 @@ from holotrace.core.plans import done
 from holotrace.core.tables import CPU_OPS, PYTHON_CALLS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import launched_by
-from holotrace.derive.names import distinct
+from holotrace.derive.names import are_in, distinct
 from holotrace.derive.optimizer_ranges import BACKWARD
 
 _PLACE = ("pid", "tid", "start_ns", "end_ns")
@@ -22,7 +22,7 @@ _OPERATOR = "CheckpointFunctionBackward"
 
 def operators(rank: RankTrace) -> pl.Series:
     """The ``event_id`` of every operator that began while a checkpoint was computed again."""
-    both: pl.Series = pl.concat([_by_names(rank), _by_numbers(rank)]).unique().sort()
+    both: pl.Series = distinct(pl.concat([_by_names(rank), _by_numbers(rank)])).sort()
     return both
 
 
@@ -48,13 +48,15 @@ def _by_numbers(rank: RankTrace) -> pl.Series:
     Where gradients of gradients are asked for, autograd numbers all operators of a node: then nothing is known.
     """
     ops = rank[_OPS]
-    names = distinct(ops["name"])
-    backward = names.filter(names.cast(pl.String).str.starts_with(BACKWARD))
-    is_node = ops["name"].is_in(backward.implode())
+    names = [name for name in distinct(ops["name"]) if name and name.startswith(BACKWARD)]
+    if not names:
+        return ops["event_id"].clear()
+    backward = pl.Series(names, dtype=ops.schema["name"])
+    is_node = are_in(ops["name"], backward)
     of_node = (pl.col("forward_thread").fill_null(0) > 0) | is_node
     is_numbered = pl.col("sequence").fill_null(-1) >= 0
     numbered = ops.lazy().filter(is_numbered, ~of_node).select("event_id")
-    within = launched_by.within(rank, backward).to_frame("event_id") if len(backward) else ops[["event_id"]].clear()
+    within = launched_by.within(rank, backward).to_frame("event_id")
     forward = done(numbered.join(within.lazy(), on="event_id", how="semi"))
     if forward.is_empty():
         return ops["event_id"].clear()

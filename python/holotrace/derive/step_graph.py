@@ -9,7 +9,7 @@ import polars as pl
 
 from holotrace.core.native import native
 from holotrace.core.plans import done
-from holotrace.derive.names import distinct
+from holotrace.derive.names import are_in, distinct
 from holotrace.derive.vendors import LOCKING, RECORDING, WAITING
 
 # How the core numbers what device events are.
@@ -139,7 +139,7 @@ def build(
     within = host if window_ns is None else host.filter(pl.col("start_ns").cast(pl.Int64).is_between(*window_ns))
     calls, device = _shaped(within, HOST_SCHEMA), _shaped(device, DEVICE_SCHEMA)
     told = frozenset() if waits is None else frozenset(waits.filter("is_call")["held_id"])
-    asked = device.filter(pl.col("call_id").is_in(calls["event_id"].implode()) | (pl.col("sync") == HOLDS))
+    asked = device.filter(pl.col("call_id").is_in(pl.lit(calls["event_id"]).implode()) | (pl.col("sync") == HOLDS))
     # Only the runtime launches and records.
     runtime = host.lazy().filter(pl.col("kind") == CALL).select(*_THREAD, "event_id", "name", "start_ns", "correlation")
     return StepGraph(
@@ -177,27 +177,27 @@ def _threads(calls: pl.DataFrame, rules: GraphRules) -> pl.Series:
     lasting = calls.filter(pl.col("kind").is_in((OP, RANGE)) & (pl.col("end_ns") > pl.col("start_ns")))
     names = distinct(lasting["name"])
     forward, backward = (
-        distinct(lasting.filter(lasting["name"].is_in(names.filter(_contains(names, part)).implode()))["tid"])
+        distinct(lasting["tid"].filter(are_in(lasting["name"], _containing(names, part))))
         for part in (rules.forward, _BACKWARD)
     )
-    pairs = calls.select("pid", "tid").unique()
+    pairs = calls[list(_THREAD)].lazy().unique()
     told = pairs.with_columns(*(pl.col(name).cast(pl.String).fill_null("").alias(f"{name}_told") for name in _THREAD))
     if len(forward) == len(backward) == 1 and None not in (forward[0], backward[0]):
         told = told.with_columns(pl.col("tid_told").replace(str(backward[0]), str(forward[0])))
     # Numbers are written without leading zeros, so that they are in order by length and then as text.
+    told = done(told).lazy()
     keys = [f"{name}_told" for name in _THREAD]
     order = [key for name in keys for key in (pl.col(name).str.len_bytes(), pl.col(name))]
     numbered = told.select(keys).unique().sort(order).with_row_index("thread")
     of_pairs = told.join(numbered, on=keys).select(*_THREAD, "thread")
-    threads: pl.Series = calls.select(_THREAD).join(
-        of_pairs, on=_THREAD, how="left", nulls_equal=True, maintain_order="left"
-    )["thread"]
-    return threads
+    of_calls = (
+        calls[list(_THREAD)].lazy().join(of_pairs, on=_THREAD, how="left", nulls_equal=True, maintain_order="left")
+    )
+    return done(of_calls)["thread"]
 
 
-def _contains(names: pl.Series, part: str) -> pl.Series:
-    found: pl.Series = names.cast(pl.String).str.contains(part, literal=True).fill_null(value=False)
-    return found
+def _containing(names: pl.Series, part: str) -> pl.Series:
+    return pl.Series([name for name in names if name and part in name], dtype=names.dtype)
 
 
 def _device_columns(asked: pl.DataFrame, waits: pl.DataFrame, more: pl.DataFrame | None) -> pl.DataFrame:

@@ -49,7 +49,7 @@ def _long_calls(rank: RankTrace) -> pl.DataFrame:
     """The outermost calls that read back or wait, if they took long: event_id, start_ns, end_ns."""
     names = distinct(rank[_CALLS.only("name")]["name"])
     waiting = names.filter(host_activities.of_calls(names).is_in([READ_BACK, WAIT]))
-    told = rank.where(_CALLS, pl.col("name").is_in(waiting.implode()))
+    told = rank.where(_CALLS, pl.col("name").is_in(pl.lit(waiting).implode()))
     thread = ["pid", "tid"]
     reached = pl.col("end_ns").cum_max().shift(1).over(thread)
     ordered = told.sort("start_ns", "end_ns", "event_id", descending=[False, True, False])
@@ -65,7 +65,7 @@ def _copies(work: pl.DataFrame) -> pl.DataFrame:
 def _is_copy(work: pl.DataFrame) -> pl.Expr:
     names = distinct(work["name"])
     copies = names.filter(names.cast(pl.String).str.contains(_TO_HOST).fill_null(value=False))
-    return ((pl.col("kind") == MEMORY) & pl.col("name").is_in(copies.implode())).fill_null(value=False)
+    return ((pl.col("kind") == MEMORY) & pl.col("name").is_in(pl.lit(copies).implode())).fill_null(value=False)
 
 
 def _last_work(runs: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:

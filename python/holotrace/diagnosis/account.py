@@ -39,7 +39,7 @@ from holotrace.diagnosis import (
     xla_hosts,
     xla_slow_work,
 )
-from holotrace.diagnosis.calls import among, beside_the_step, host_calls, matching
+from holotrace.diagnosis.calls import among, beside_the_step, call_names, host_calls, matching
 from holotrace.diagnosis.classes import OPERATOR, PAUSE, RUNTIME, SYNCHRONIZATION
 
 # Kinds of rows.
@@ -112,6 +112,7 @@ _MOST_CALLS = 24
 _NEARLY_ALL_RATIO = 0.9
 # When something was.
 _TIMES = ("at_ns", "start_ns", "end_ns")
+_NOTHING = pl.DataFrame(schema={"row": pl.String()})
 
 
 def account(rank: RankTrace) -> pl.DataFrame:
@@ -132,8 +133,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _nearly_late(rank),
         _copies(rank, edges),
         _beside(rank, edges),
-        _summed(held_up.by_hosts(rank), edges, GAP),
-        _summed(held_up.by_messages(rank), edges, GAP),
+        *_held_up(rank, edges),
         _segments(rank, edges),
         _work(rank),
         _cores(rank),
@@ -225,7 +225,7 @@ def _late(rank: RankTrace) -> pl.DataFrame:
     A pause, which is its ``cause``, may have been a wait for somebody.
     """
     if not _runs_ahead(rank):
-        return pl.DataFrame(schema={"row": pl.String()})
+        return _NOTHING
     is_pause = pl.col("cause") == PAUSE
     found = rank.cached(host.stalls).filter(pl.col("is_own") | is_pause)
     pause = pl.when(is_pause).then("cause")
@@ -235,7 +235,7 @@ def _late(rank: RankTrace) -> pl.DataFrame:
 def _recovered(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """What would be hidden of gaps without what hosts had stood still for before, summed between meetings."""
     if not _runs_ahead(rank) or rank.cached(host_calls).is_empty():
-        return pl.DataFrame(schema={"row": pl.String()})
+        return _NOTHING
     return _of_parts(rank.cached(recovered.rows), rank, edges, RECOVERED)
 
 
@@ -249,6 +249,8 @@ def _small_kernels(rank: RankTrace, edges: pl.Series) -> tuple[pl.DataFrame, ...
 
 
 def _of_parts(found: pl.DataFrame, rank: RankTrace, edges: pl.Series, row: str) -> pl.DataFrame:
+    if found.is_empty():
+        return _NOTHING
     named = called.with_callers(found, rank).lazy().rename({"share_ns": "time_ns", "responsible": "name"})
     step = launched_in(found["start_ns"], rank.cached(rounds.steps))
     return _summed(named.with_columns(step=step, detail=pl.lit(None, pl.String)), edges, row)
@@ -257,7 +259,7 @@ def _of_parts(found: pl.DataFrame, rank: RankTrace, edges: pl.Series, row: str) 
 def _nearly_late(rank: RankTrace) -> pl.DataFrame:
     """Of each stretch of time the work that was launched the least before it began."""
     if not _runs_ahead(rank) or rank[WORK_EVENTS].is_empty() or rank.cached(host_calls).is_empty():
-        return pl.DataFrame(schema={"row": pl.String()})
+        return _NOTHING
     return nearly_late.of_rank(rank).with_columns(row=pl.lit(LATE), time_ns=pl.lit(0, pl.Int64), count=1)
 
 
@@ -301,13 +303,24 @@ def _summed(parts: pl.LazyFrame, edges: pl.Series, row: str) -> pl.DataFrame:
 
 def _copies(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """Copies beside which nothing was computed or communicated: the device could have worked instead."""
-    return _summed(exposed_copies.of_rank(rank, runs_ahead=_runs_ahead(rank)).lazy(), edges, GAP)
+    found = exposed_copies.of_rank(rank, runs_ahead=_runs_ahead(rank))
+    return _NOTHING if found.is_empty() else _summed(found.lazy(), edges, GAP)
+
+
+def _held_up(rank: RankTrace, edges: pl.Series) -> tuple[pl.DataFrame, ...]:
+    """When programs of XLA were held up by their hosts, or by messages."""
+    if not rank.count(held_up.READS[0]):
+        return ()
+    return tuple(_summed(found(rank), edges, GAP) for found in (held_up.by_hosts, held_up.by_messages))
 
 
 def _beside(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """What devices computed that is no work of the step, as in evaluations: as if they had stood still meanwhile."""
+    found = rank.cached(_kernels_beside)
+    if found.is_empty():
+        return _NOTHING
     # Of kernels that run at once the first has the time that they share.
-    ordered = rank.cached(_kernels_beside).lazy().sort("start_ns", "end_ns", "event_id")
+    ordered = found.lazy().sort("start_ns", "end_ns", "event_id")
     apart = ordered.with_columns(pl.max_horizontal("start_ns", pl.col("end_ns").cum_max().shift(1)))
     timed = apart.with_columns(time_ns=pl.col("end_ns") - pl.col("start_ns"), detail=pl.lit(None, pl.String))
     return _summed(timed.filter(pl.col("time_ns") > 0), edges, GAP)
@@ -368,7 +381,7 @@ def _steps_of_work(rank: RankTrace, bounds: pl.Series) -> pl.Series:
 def _work(rank: RankTrace) -> pl.DataFrame:
     """Kernels by what was launched how: those of equal name, grid, block and shapes do equal work."""
     ran = kernels.computing(rank, "event_id", "name", "start_ns", "end_ns", "step", *kernels.HOW)
-    ran = ran.filter(~pl.col("event_id").is_in(rank.cached(_kernels_beside)["event_id"].implode()))
+    ran = ran.filter(~pl.col("event_id").is_in(pl.lit(rank.cached(_kernels_beside)["event_id"]).implode()))
     operators = (
         rank[_OPERATORS]
         .lazy()
@@ -409,7 +422,7 @@ def _cores(rank: RankTrace) -> pl.DataFrame:
     """What each device of a rank with several computes, by name."""
     ran = rank.cached(kernels.every)
     if ran["device"].n_unique() <= 1:
-        return pl.DataFrame(schema={"row": pl.String()})
+        return _NOTHING
     return done(
         kernels.computing(rank, "device", "name", "start_ns", "end_ns")
         .lazy()
@@ -421,21 +434,21 @@ def _cores(rank: RankTrace) -> pl.DataFrame:
 
 def _slow_work(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """Time that operators compute longer than they need to, summed between meetings."""
-    found = xla_slow_work.runs if xla_gaps.is_xla(rank) else inefficient.calls
-    return _summed(rank.cached(found).lazy(), edges, inefficient.SLOW_WORK)
+    found = rank.cached(xla_slow_work.runs if xla_gaps.is_xla(rank) else inefficient.calls)
+    return _NOTHING if found.is_empty() else _summed(found.lazy(), edges, inefficient.SLOW_WORK)
 
 
 def _host(rank: RankTrace) -> pl.DataFrame:
     """How long the host takes by itself."""
     if xla_gaps.is_xla(rank):
-        return pl.DataFrame(schema={"row": pl.String()})
+        return _NOTHING
     return pl.DataFrame({"row": [HOST], "time_ns": [own_time.of_host(rank)], "count": [1]})
 
 
 def _pace(rank: RankTrace) -> pl.DataFrame:
     """Pieces of a recording of which nothing tells steps."""
     if not _is_unmarked(rank):
-        return pl.DataFrame(schema={"row": pl.String()})
+        return _NOTHING
     return pace.of_rank(rank).with_columns(row=pl.lit(PACE), count=1)
 
 
@@ -443,7 +456,7 @@ def _turns(rank: RankTrace) -> pl.DataFrame:
     """How many turns a server takes, and how often it waits for its device in all of them."""
     count = turns.count(rank) if _is_unmarked(rank) else 0
     if not count:
-        return pl.DataFrame(schema={"row": pl.String()})
+        return _NOTHING
     waits = turns.waits(rank).with_columns(row=pl.lit(WAITS))
     return pl.concat([pl.DataFrame({"row": [TURNS], "count": [count]}), waits], how="diagonal")
 
@@ -455,7 +468,7 @@ def _is_unmarked(rank: RankTrace) -> bool:
 def _functions(rank: RankTrace) -> pl.DataFrame:
     """How long the host is in functions and ranges that last, by name and step."""
     if xla_gaps.is_xla(rank):
-        return pl.DataFrame(schema={"row": pl.String()})
+        return _NOTHING
     return own_time.longest(rank).with_columns(row=pl.lit(FUNCTION_TIME))
 
 
@@ -466,7 +479,7 @@ def _calls(rank: RankTrace) -> pl.DataFrame:
         told = xla_calls.medians(rank).with_columns(row=pl.lit(CALL))
         return told.clear() if xla_gaps.is_on_host(rank) else told
     calls = rank.cached(host_calls)
-    blocking = BLOCKING.intersection(distinct(calls["name"]))
+    blocking = BLOCKING.intersection(rank.cached(call_names))
     is_asked = matching(calls["category"], RUNTIME) | matching(calls["category"], OPERATOR)
     return done(
         calls.lazy()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from holotrace.core.trace import RankTrace
-from holotrace.derive.names import distinct
+from holotrace.derive.names import are_in, distinct
 from holotrace.diagnosis import idle_windows, open_calls
 from holotrace.diagnosis.calls import among, host_calls, part_within
 from holotrace.diagnosis.classes import (
@@ -33,7 +33,7 @@ _LITTLE_RATIO = 0.02
 # So much of what is launched too late tells what that is in.
 _NAMED_RATIO = 0.8
 # Who takes the next batch of a loader needs no change.
-_TOLD = tuple(cause for cause in (*STALLING, COPY) if cause != INPUT)
+_TOLD = frozenset(cause for cause in (*STALLING, COPY) if cause != INPUT)
 # What a program calls itself; Python collects garbage anywhere by itself.
 _COLLECTING = r"\bcollect\b"
 _OWN, _OF_PACKAGE, _RANGE = "own", "of_package", "range"
@@ -47,6 +47,8 @@ def with_callers(parts: pl.DataFrame, rank: RankTrace, call: str = "event_id") -
         rank: Whose they are.
         call: The column that has what was called.
     """
+    if not _TOLD.intersection(distinct(parts["cause"])):
+        return parts.with_columns(called_in=pl.lit(None, pl.String))
     is_told = pl.col("cause").is_in(_TOLD) & (pl.col("share_ns") >= _LEAST_NS) & pl.col(call).is_not_null()
     is_asked = (pl.col("cause") != COLLECTION) | pl.col("responsible").str.contains(_COLLECTING)
     is_asked = (is_told & is_asked).fill_null(value=False)
@@ -70,12 +72,12 @@ def waiting(calls: pl.DataFrame, waits: pl.Series) -> pl.Series:
     asked_by = open_calls.asked_by(calls, waits)
     names = [name for name in distinct(asked_by) if name]
     lasted = pl.col("end_ns") - pl.col("start_ns")
-    lasting = calls.filter(among(calls["name"], names)).filter(lasted >= _WHOLE_RATIO * _recorded_ns(calls))
+    if not names:
+        return asked_by
+    lasting = calls.filter(among(calls["name"], names) & (lasted >= _WHOLE_RATIO * _recorded_ns(calls)))
     whole = {*lasting["name"].cast(pl.String)}
-    asked = asked_by.is_in(
-        pl.Series([name for name in names if name in whole or is_module(name)], dtype=pl.String).implode()
-    )
-    ids = distinct(waits.filter(asked.fill_null(value=False)))
+    asked = [name for name in names if name in whole or is_module(name)]
+    ids = distinct(waits.filter(are_in(asked_by, pl.Series(asked, dtype=pl.String))))
     if ids.is_empty():
         return asked_by
     known = pl.DataFrame({"wait": ids, "caller": _callers(calls, ids)})

@@ -10,10 +10,10 @@ from operator import or_
 import polars as pl
 
 from holotrace.core.plans import done
-from holotrace.core.tables import CALLS, DEVICE_EVENTS, HOST_CALLS, MODULES
+from holotrace.core.tables import CALLS, DEVICE_EVENTS, HOST_CALLS, LAUNCHES, MODULES
 from holotrace.core.trace import RankTrace
 from holotrace.derive import call_tree, intervals
-from holotrace.derive.names import distinct
+from holotrace.derive.names import are_in, distinct
 from holotrace.diagnosis import open_calls
 from holotrace.diagnosis.classes import beside, named
 
@@ -25,7 +25,8 @@ _PROGRAMS = MODULES.only("module", "launch_id", "start_ns", "end_ns")
 # What JAX puts before the name of the function that a program was compiled from.
 _TRANSFORMED = re.compile(r"^(jit|pjit|pmap|xmap|shard_map)_+(?=\w)")
 _LAUNCHED = DEVICE_EVENTS.only("launch_ns")
-READS = (_CALLS, _XLA_CALLS, _PROGRAMS, _LAUNCHED)
+_THREADS = LAUNCHES.only("tid")
+READS = (_CALLS, _XLA_CALLS, _PROGRAMS, _LAUNCHED, _THREADS)
 # What is launched outside of what a recording is of is hardly anything.
 _WHOLE_RATIO = 0.98
 # To compare a label with so many names takes less than to look it up among them.
@@ -35,6 +36,17 @@ _FEW_NAMES = 8
 def host_calls(rank: RankTrace) -> pl.DataFrame:
     """The rank's calls on the host; none of a profile of XLA."""
     return call_tree.on_host(rank[_CALLS])
+
+
+def call_names(rank: RankTrace) -> tuple[str, ...]:
+    """The names that ``host_calls`` have."""
+    return tuple(name for name in distinct(rank.cached(host_calls)["name"]) if name)
+
+
+def on_launching_threads(rank: RankTrace) -> pl.Series:
+    """Which of ``host_calls`` are on threads that launch work."""
+    threads = distinct(rank[_THREADS]["tid"].drop_nulls())
+    return are_in(rank.cached(host_calls)["tid"], threads)
 
 
 def spans(rank: RankTrace) -> pl.DataFrame:
@@ -110,13 +122,15 @@ def _of_programs(rank: RankTrace) -> dict[int, tuple[str, str]]:
 
 def _within(rank: RankTrace, launch_ids: pl.Series, telling: Callable[[str], str | None]) -> dict[int, tuple[str, str]]:
     """Of launches within something whose name tells a class, that class and the name of the outermost."""
+    if not launch_ids.count():
+        return {}
     calls = spans(rank)
     around = rank.cached(around_all)
     told = {name: cause for name in distinct(calls["name"]) if name and (cause := telling(name)) and name not in around}
     if not told:
         return {}
     outer = _outermost(calls.filter(among(calls["name"], told)))
-    launches = calls.filter(pl.col("event_id").is_in(launch_ids.drop_nulls().unique().implode()))
+    launches = calls.filter(pl.col("event_id").is_in(pl.lit(launch_ids.drop_nulls().unique()).implode()))
     # Wherever a thread is within one, the last that began is the one, as none is within another.
     found = launches.lazy().sort("start_ns")
     found = found.join_asof(outer.lazy(), on="start_ns", by=["pid", "tid"], check_sortedness=False)
@@ -140,7 +154,7 @@ def among(labels: pl.Series, chosen: Iterable[str]) -> pl.Series:
         nothing: pl.Series = pl.Series(labels.name, [False]).new_from_index(0, len(labels))
         return nothing
     if len(names) > _FEW_NAMES:
-        return labels.is_in(pl.Series(names, dtype=labels.dtype).implode())
+        return are_in(labels, pl.Series(names, dtype=labels.dtype))
     return reduce(or_, (labels == name for name in names))
 
 

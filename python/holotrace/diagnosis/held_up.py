@@ -28,7 +28,7 @@ def by_hosts(rank: RankTrace) -> pl.LazyFrame:
     is_python = pl.col("target").cast(pl.String).str.contains(PYTHON_TARGET).fill_null(value=False)
     categories = distinct(rank[_OPS.only("category")]["category"])
     feeding = categories.filter(categories.cast(pl.String).str.contains(_FEEDS).fill_null(value=False))
-    calls = rank.where(_OPS, is_python | pl.col("category").is_in(feeding.implode()))
+    calls = rank.where(_OPS, is_python | pl.col("category").is_in(pl.lit(feeding).implode()))
     calls = calls.sort("start_ns", "end_ns", "event_id")
     calls = _once(calls)
     alone = intervals.uncovered_ns(calls, rank.cached(busy.of).computing_or_communicating)
@@ -56,7 +56,7 @@ def by_messages(rank: RankTrace) -> pl.LazyFrame:
     is_unmatched = name.is_in((collectives.SEND, collectives.RECEIVE)) & pl.col("group_ranks").is_null()
     messages = calls.filter(is_unmatched & pl.lit(rank.count(_OPS) > 0)).sort("start_ns", "end_ns", "event_id")
     messages = _once(messages.with_columns(pl.col("start_ns", "end_ns") - base_ns(rank.metadata)))
-    named = rank.where(_OPS.only("event_id", "name"), pl.col("event_id").is_in(messages["event_id"].implode()))
+    named = rank.where(_OPS.only("event_id", "name"), pl.col("event_id").is_in(pl.lit(messages["event_id"]).implode()))
     return (
         messages.lazy()
         .join(named.lazy(), on="event_id", how="left", maintain_order="left")

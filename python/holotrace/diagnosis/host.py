@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import polars as pl
 
 from holotrace.core.plans import done
-from holotrace.core.tables import LAUNCHES
 from holotrace.core.trace import RankTrace
 from holotrace.derive import exchange_waits, intervals, optimizer_ranges
 from holotrace.derive.kernel_kinds import COMMUNICATION
@@ -26,7 +25,15 @@ from holotrace.diagnosis import (
     recording,
     rounds,
 )
-from holotrace.diagnosis.calls import among, host_calls, main_thread, matching, telling_nothing
+from holotrace.diagnosis.calls import (
+    among,
+    call_names,
+    host_calls,
+    main_thread,
+    matching,
+    on_launching_threads,
+    telling_nothing,
+)
 from holotrace.diagnosis.classes import (
     ALLOCATOR,
     FULL_QUEUE,
@@ -146,7 +153,9 @@ def of_launching_threads(rank: RankTrace) -> pl.DataFrame:
     calls = rank.cached(host_calls)
     threads = rank.cached(of_all_devices).found["tid"].drop_nulls().unique()
     sent = idle_windows.launches_of(rank, _SENDING)
-    launching = calls.filter(pl.col("tid").is_in(threads.implode()), ~pl.col("event_id").is_in(sent.implode()))
+    launching = calls.filter(
+        pl.col("tid").is_in(pl.lit(threads).implode()), ~pl.col("event_id").is_in(pl.lit(sent).implode())
+    )
     # Null where devices did nothing.
     begun_ns = pl.lit(rank[WORK_EVENTS]["start_ns"].min(), pl.Int64())
     # While it waited for what was not recorded, the host could not have launched what was.
@@ -205,9 +214,8 @@ def returns(rank: RankTrace) -> pl.Series:
 
     Whether that was to wait for their devices or for anything else is not known, unless something else has a name.
     """
-    calls = rank.cached(host_calls)
-    threads = rank[LAUNCHES]["tid"].drop_nulls().unique()
-    own = calls.filter(calls["tid"].is_in(threads.implode())).select("category", "start_ns", "end_ns")
+    calls = rank.cached(host_calls)[["category", "start_ns", "end_ns"]]
+    own = calls.filter(rank.cached(on_launching_threads))
     is_of_runtime = matching(own["category"], RUNTIME)
     lasted = own.filter(is_of_runtime, pl.col("end_ns") - pl.col("start_ns") > _STALL_NS)
     alone = rank.cached(own_time.calling_nothing).select("start_ns", "end_ns")
@@ -230,25 +238,26 @@ def held_back(rank: RankTrace, events: pl.Series) -> pl.DataFrame:
     names = open_calls.looked_up(calls, waits["event_id"], "name")["name"]
     waits = waits.filter(~matching(names, _OF_EVENTS)).sort("returned_ns")
     spans = waits.select(start_ns="began_ns", end_ns="returned_ns")
-    waits = waits.with_columns(intervals.uncovered_ns(spans, gaps.found).alias("held_ns"))
-    work = rank[WORK_EVENTS].unique("event_id").select("event_id", "launch_id", "launch_ns", "start_ns")
-    asked = events.to_frame("event_id").join(work, on="event_id", how="left", maintain_order="left")
-    launched = open_calls.looked_up(calls, asked["launch_id"], "end_ns").rename({"end_ns": "launched_ns"})
+    waits = waits.hstack([intervals.uncovered_ns(spans, gaps.found).alias("held_ns")])
+    work = rank[WORK_EVENTS][["event_id", "launch_id", "launch_ns", "start_ns"]].lazy().unique("event_id")
+    asked = done(events.to_frame("event_id").lazy().join(work, on="event_id", how="left", maintain_order="left"))
+    launched = open_calls.looked_up(calls, asked["launch_id"], "end_ns")["end_ns"].alias("launched_ns")
     is_prompt = pl.col("start_ns") - pl.coalesce("launched_ns", "launch_ns") <= _PROMPT_NS
     found = (
-        asked.with_columns(launched)
+        asked.hstack([launched])
+        .lazy()
         .with_columns(at_ns=pl.when(is_prompt).then("launch_ns"))
         .with_row_index("place")
         .sort("at_ns", nulls_last=True)
         .join_asof(
-            waits.select("returned_ns", "responsible", "held_ns"),
+            waits.lazy().select("returned_ns", "responsible", "held_ns"),
             left_on="at_ns",
             right_on="returned_ns",
             strategy="backward",
             check_sortedness=False,
         )
     )
-    return found.sort("place").select("responsible", "returned_ns", "held_ns")
+    return done(found.sort("place").select("responsible", "returned_ns", "held_ns"))
 
 
 def of_all_devices(rank: RankTrace) -> Gaps:
@@ -279,7 +288,7 @@ def late(rank: RankTrace) -> pl.DataFrame:
     timed = idle_windows.timed(others, calls, rank)
     is_late = (pl.col("launched_ns") > pl.col("start_ns")) & (pl.col("end_ns") - pl.col("launched_ns") <= _PROMPT_NS)
     waited_for = _waited_for(timed, communicated, _awaited(rank))
-    found = timed.filter(is_late, ~timed["window"].is_in(waited_for.implode()))
+    found = timed.filter(is_late, ~pl.col("window").is_in(pl.lit(waited_for).implode()))
     found = _after_the_last(found, communicated, rank)
     is_beside = intervals.uncovered_ns(found, communicated) < found["end_ns"] - found["start_ns"]
     return found.filter(is_beside).select(others.columns)
@@ -291,13 +300,16 @@ def _after_the_last(gaps: pl.DataFrame, communicated: pl.DataFrame, rank: RankTr
     So it does that of the gather of parameters that the optimizer has changed.
     """
     step = launched_in(communicated["launch_ns"], rank.cached(rounds.steps))
-    reductions = communicated.hstack([step.alias("step")]).filter(matching(communicated["name"], _NEEDED_NEXT))
-    last = reductions.drop_nulls("step").group_by("step").agg(pl.col("end_ns").max()).select(last_ns="end_ns")
-    within = gaps.sort("end_ns").join_asof(
-        last.sort("last_ns"), left_on="end_ns", right_on="last_ns", strategy="backward", check_sortedness=False
+    ends = pl.DataFrame([step.alias("step"), communicated["end_ns"]]).lazy()
+    reductions = ends.filter(pl.lit(matching(communicated["name"], _NEEDED_NEXT))).drop_nulls("step")
+    last = reductions.group_by("step").agg(last_ns=pl.col("end_ns").max()).select("last_ns").sort("last_ns")
+    within = (
+        gaps.lazy()
+        .sort("end_ns")
+        .join_asof(last, left_on="end_ns", right_on="last_ns", strategy="backward", check_sortedness=False)
     )
     since = pl.max_horizontal("start_ns", "last_ns")
-    return within.with_columns(start_ns=since).filter(pl.col("end_ns") - pl.col("start_ns") > MIN_GAP_NS)
+    return done(within.with_columns(start_ns=since).filter(pl.col("end_ns") - pl.col("start_ns") > MIN_GAP_NS))
 
 
 def _with_late(rank: RankTrace, gaps: pl.DataFrame) -> pl.DataFrame:
@@ -420,11 +432,11 @@ def _after_waiting(told: pl.DataFrame, found: pl.DataFrame, calls: pl.DataFrame,
 
 def _waits(calls: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     """The calls that wait for a device, in order of their return."""
-    names = BLOCKING.intersection(distinct(calls["name"]))
+    names = BLOCKING.intersection(rank.cached(call_names))
     return done(
         calls.lazy()
         .filter(matching(calls["category"], RUNTIME) & among(calls["name"], names))
-        .filter(~pl.col("event_id").is_in(idle_windows.launches_of(rank, _WITHIN).implode()))
+        .filter(~pl.col("event_id").is_in(pl.lit(idle_windows.launches_of(rank, _WITHIN)).implode()))
         .select(wait_id="event_id", wait_parent="parent_id", call="name", began_ns="start_ns", returned_ns="end_ns")
         .sort("returned_ns")
     )
@@ -446,10 +458,10 @@ def _awaited(rank: RankTrace) -> pl.DataFrame:
 def freeing(rank: RankTrace) -> pl.DataFrame:
     """When threads that freed memory of a device waited for it: until the last of its work that ended meanwhile."""
     calls = rank.cached(host_calls)
-    names = [name for name in distinct(calls["name"]) if name and name.startswith(ALLOCATING) and "Free" in name]
+    names = [name for name in rank.cached(call_names) if name.startswith(ALLOCATING) and "Free" in name]
+    if not names:
+        return pl.DataFrame(schema={"began_ns": pl.Int64(), "returned_ns": pl.Int64()})
     frees = calls.filter(among(calls["name"], names)).select(began_ns="start_ns", ended_ns="end_ns").sort("ended_ns")
-    if frees.is_empty():
-        return frees.select("began_ns", returned_ns="ended_ns")
     ends = rank[WORK_EVENTS].select(returned_ns="end_ns").sort("returned_ns")
     found = frees.join_asof(ends, left_on="ended_ns", right_on="returned_ns", coalesce=False, check_sortedness=False)
     return found.filter(pl.col("returned_ns") > pl.col("began_ns")).select("began_ns", "returned_ns")
@@ -476,9 +488,9 @@ def _named_waits(waits: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
             rows.with_columns(pl.when(~is_step).then(text).alias("name"), function=pl.when(is_function).then(text))
         )
         # Not in a thread of Polars, where it would wait for the interpreter while others wait for that thread.
-        own = {name: _is_own(name) for name in told["function"].drop_nulls().unique()}
-        is_own = told["function"].replace_strict(own, default=None, return_dtype=pl.Boolean) if own else None
-        return told.with_columns(own=is_own if own else pl.lit(None, pl.Boolean)).select(**columns)
+        own = {name: _is_own(name) for name in distinct(told["function"]) if name is not None}
+        is_own = pl.Series("own", [own.get(name) for name in told["function"].to_list()], pl.Boolean)
+        return told.hstack([is_own]).select(**columns)
 
     parents = those(waits["wait_parent"], wait_parent="event_id", wait_name="name", around_id="parent_id", own="own")
     parents = parents.with_columns(around_id=pl.when(~pl.col("own").fill_null(value=False)).then("around_id"))

@@ -13,7 +13,7 @@ from holotrace.derive.kernel_kinds import COMPUTE, WORK
 from holotrace.derive.names import distinct
 from holotrace.diagnosis import open_calls, rounds
 from holotrace.diagnosis.calls import READS as READ_CALLS
-from holotrace.diagnosis.calls import among, host_calls, matching
+from holotrace.diagnosis.calls import among, host_calls, matching, on_launching_threads
 from holotrace.diagnosis.classes import PROFILER, named
 
 WORK_EVENTS = DEVICE_EVENTS.only(
@@ -34,8 +34,7 @@ def recorded(rank: RankTrace) -> pl.DataFrame:
     calls = rank.cached(host_calls)
     if not rank[STEPS].is_empty():
         return rank[STEPS].select("start_ns", "end_ns", tid=pl.lit(None, calls.schema["tid"]))
-    threads = rank[LAUNCHES]["tid"].drop_nulls().unique()
-    launching = calls.filter(pl.col("tid").is_in(threads.implode()))
+    launching = calls.filter(rank.cached(on_launching_threads))
     telling = [name for name in distinct(launching["name"]) if name and named(name) not in (None, PROFILER)]
     return launching.filter(among(launching["name"], telling)).select("start_ns", "end_ns", "tid")
 
@@ -43,13 +42,14 @@ def recorded(rank: RankTrace) -> pl.DataFrame:
 def launches_of(rank: RankTrace, pattern: re.Pattern[str]) -> pl.Series:
     """The calls that launched work whose name the pattern is found in."""
     work = rank[WORK_EVENTS]
-    return work.filter(matching(work["name"], pattern))["launch_id"].drop_nulls().unique()
+    is_it = matching(work["name"], pattern)
+    return work["launch_id"].filter(is_it).drop_nulls().unique() if is_it.any() else work["launch_id"].clear()
 
 
 def in_computing_queues(events: pl.DataFrame) -> pl.DataFrame:
     """The events without copies in queues of their own, which begin when launched, whatever computing waits for."""
     queues = events.filter(pl.col("kind") == COMPUTE)["stream"].unique()
-    return events.filter(pl.col("stream").is_in(queues.implode()))
+    return events.filter(pl.col("stream").is_in(pl.lit(queues).implode()))
 
 
 def idle(events: pl.DataFrame, recorded: pl.DataFrame, min_gap_ns: int) -> pl.DataFrame:

@@ -25,6 +25,12 @@ FAR_RATIO, USUAL_RATIO = 0.2, 0.4
 _PRODUCT = "gemm"
 # Kind of the rows of ``account`` that these are.
 SLOW_WORK = "slow-work"
+_SCHEMA = {
+    **dict.fromkeys(("step", "start_ns", "end_ns", "time_ns"), pl.Int64()),
+    "cause": pl.String(),
+    "event_id": pl.UInt32(),
+    **dict.fromkeys(("name", "detail"), pl.String()),
+}
 
 
 def calls(rank: RankTrace) -> pl.DataFrame:
@@ -44,7 +50,10 @@ def calls(rank: RankTrace) -> pl.DataFrame:
     slow = pl.concat([slow, unknown]).rename({"input_dims": "detail"})
     ways = (unfused.attention, unfused.optimizer, needless.slice_gradients, needless.channels_first)
     # What a call is too long for has one cause: what lets it go away before what makes it faster.
-    told = pl.concat([*(way(rank, every) for way in ways), done(slow)]).lazy().filter(pl.col("time_ns") > 0)
+    both = pl.concat([*(way(rank, every) for way in ways), done(slow)])
+    if both.is_empty():
+        return pl.DataFrame(schema=_SCHEMA)
+    told = both.lazy().filter(pl.col("time_ns") > 0)
     first, step_of = told.unique("op_id", keep="first", maintain_order=True), every.lazy().select("op_id", "step")
     chosen = done(first.join(step_of, on="op_id", maintain_order="left")).lazy()
     work = modelled_work.events(rank).lazy().join(chosen.select("op_id"), on="op_id", how="semi")

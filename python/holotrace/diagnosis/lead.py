@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from holotrace.core.plans import done
 from holotrace.derive import intervals
 from holotrace.diagnosis.classes import INPUT, LAUNCH, PAUSE, QUEUED, RECORDING, SYNCHRONIZATION, UNRECORDED, UPLOAD
 
@@ -84,8 +85,9 @@ def _recorded_ratio(gaps: pl.DataFrame, dense: pl.DataFrame) -> pl.DataFrame:
 
 def _of_calls(shares: pl.DataFrame, ratios: pl.DataFrame, but: tuple[str, ...]) -> pl.Series:
     """Which shares, ``but`` those of these causes, are of gaps that consist of calls."""
-    known = shares.join(ratios, on="window", how="left", maintain_order="left")
-    return known.select((pl.col("dense_ratio") > _CALLING_RATIO) & ~pl.col("cause").is_in(but)).to_series()
+    known = shares.lazy().join(ratios.lazy(), on="window", how="left", maintain_order="left")
+    of_calls = (pl.col("dense_ratio") > _CALLING_RATIO) & ~pl.col("cause").is_in(but)
+    return done(known.select(of_calls)).to_series()
 
 
 def _recorded(windows: pl.DataFrame, ratio: pl.Expr) -> pl.DataFrame:
@@ -104,22 +106,23 @@ def _behind(
 
     ``own_ns`` is how late they are, but for what is laid to a wait already, which the last wait has columns of.
     """
-    late = _late(shares, gaps, None).sort("at_ns")
-    stops = waits.select("responsible", "event_id", stopped_ns="returned_ns", at_ns="returned_ns").sort("at_ns")
-    placed = late.join_asof(stops, on="at_ns", strategy="backward", check_sortedness=False)
+    late = _late(shares, gaps, None).lazy().sort("at_ns")
+    stops = waits.lazy().select("responsible", "event_id", stopped_ns="returned_ns", at_ns="returned_ns").sort("at_ns")
+    after = late.join_asof(stops, on="at_ns", strategy="backward", check_sortedness=False)
     before = pl.col("at_ns").shift(1).fill_null(gaps["start_ns"].min())
     # Since the gap before, and since that or the wait before.
-    placed = placed.with_columns(before_ns=before, since_ns=pl.max_horizontal(before, "stopped_ns"))
+    placed = done(after.with_columns(before_ns=before, since_ns=pl.max_horizontal(before, "stopped_ns")))
     at, before_it, since = (
         intervals.covered_before_ns(dense, placed[name]) * part for name in ("at_ns", "before_ns", "since_ns")
     )
-    won = placed.with_columns((at - before_it).alias("won_ns"), (at - since).alias("won_since_ns"))
-    return won.with_columns(
+    won = placed.hstack([(at - before_it).alias("won_ns"), (at - since).alias("won_since_ns")]).lazy()
+    behind = won.with_columns(
         own_ns=pl.col("late_ns") - pl.col("told_ns"),
         # As in what is lost by waiting: the lead never falls below nothing.
         anyway_ns=_beyond(pl.col("late_ns") - pl.col("won_ns"), pl.lit(0)),
         waiting_ns=_beyond(pl.col("late_ns") - pl.col("won_since_ns"), pl.col("stopped_ns")),
-    ).filter(pl.col("own_ns") > 0)
+    )
+    return done(behind.filter(pl.col("own_ns") > 0))
 
 
 def _beyond(behind_ns: pl.Expr, group: pl.Expr) -> pl.Expr:
@@ -150,16 +153,16 @@ def laid_to_stalls(
         waits: As of ``laid_to_waits``.
         launches: As of ``laid_to_waits``.
     """
-    late = _late(shares, gaps)
-    if stalls.is_empty() or late.is_empty():
+    if stalls.is_empty() or (late := _late(shares, gaps)).is_empty():
         return shares
     spans = stalls.select(start_ns="began_ns", end_ns="returned_ns")
     known = stalls.select("began_ns", "returned_ns", "cause", "responsible", "event_id")
-    used = known.with_columns(_at_most(intervals.uncovered_ns(spans, gaps), stalls["returned_ns"], launches, "used_ns"))
-    before = pl.concat([used, long(waits)], how="diagonal").sort("returned_ns").with_row_index("stop")
+    used = known.hstack([_at_most(intervals.uncovered_ns(spans, gaps), stalls["returned_ns"], launches, "used_ns")])
+    before = pl.concat([used, long(waits)], how="diagonal").lazy().sort("returned_ns").with_row_index("stop")
     own = pl.col("late_ns").cum_sum().over("stop") - pl.col("late_ns")
-    found = (
-        late.sort("at_ns")
+    found = done(
+        late.lazy()
+        .sort("at_ns")
         .join_asof(before, left_on="at_ns", right_on="returned_ns", strategy="backward", check_sortedness=False)
         .drop_nulls("used_ns")
         .with_columns(laid_ns=pl.min_horizontal("late_ns", (pl.col("used_ns") - own).clip(lower_bound=0)))
@@ -185,15 +188,15 @@ def laid_to_waits(
             within another.
         launches: When the host launched, in order, if that limits how far ahead it can be.
     """
-    waits, late = long(waits), _late(shares, gaps)
-    if waits.is_empty() or late.is_empty():
+    waits = long(waits)
+    if waits.is_empty() or (late := _late(shares, gaps)).is_empty():
         return shares
     return _split(shares, _lost(late, gaps, waits, launches).with_columns(cause=pl.lit(SYNCHRONIZATION)))
 
 
 def long(waits: pl.DataFrame) -> pl.DataFrame:
     """Waits that last longer than those that return as the device has nothing to do, in order of their return."""
-    return waits.filter(pl.col("returned_ns") - pl.col("began_ns") > _SHORT_NS).sort("returned_ns")
+    return done(waits.lazy().filter(pl.col("returned_ns") - pl.col("began_ns") > _SHORT_NS).sort("returned_ns"))
 
 
 def _late(shares: pl.DataFrame, gaps: pl.DataFrame, causes: tuple[str, ...] | None = _AHEAD) -> pl.DataFrame:
@@ -203,26 +206,25 @@ def _late(shares: pl.DataFrame, gaps: pl.DataFrame, causes: tuple[str, ...] | No
     """
     is_told = pl.col("cause") == SYNCHRONIZATION
     share = pl.col("share_ns")
-    late = (
-        shares.filter(pl.lit(value=True) if causes is None else pl.col("cause").is_in(causes) | is_told)
-        .group_by("window")
-        .agg(late_ns=share.sum(), told_ns=share.filter(is_told).sum())
-    )
-    return late.filter(pl.col("late_ns") > 0).join(gaps.select("window", at_ns="end_ns"), on="window")
+    counted = shares.lazy() if causes is None else shares.lazy().filter(pl.col("cause").is_in(causes) | is_told)
+    late = counted.group_by("window").agg(late_ns=share.sum(), told_ns=share.filter(is_told).sum())
+    ends = gaps.lazy().select("window", at_ns="end_ns")
+    return done(late.filter(pl.col("late_ns") > 0).join(ends, on="window"))
 
 
 def _split(shares: pl.DataFrame, laid: pl.DataFrame, which: pl.Series | None = None) -> pl.DataFrame:
     """The shares, the part ``ratio`` of launching, or of ``which``, in each window ``laid`` to something else."""
-    which = shares["cause"].is_in(_AHEAD) if which is None else which
+    if laid.is_empty():
+        return shares.filter(pl.col("share_ns") > 0)
     part = (pl.col("share_ns") * pl.col("ratio")).round().cast(pl.Int64)
-    known = shares.join(laid, on="window", how="left", maintain_order="left", suffix="_laid").with_columns(
-        part_ns=pl.when(which).then(part).fill_null(0)
-    )
+    is_asked = pl.col("cause").is_in(_AHEAD) if which is None else pl.lit(which)
+    placed = shares.lazy().join(laid.lazy(), on="window", how="left", maintain_order="left", suffix="_laid")
+    known = done(placed.with_columns(part_ns=pl.when(is_asked).then(part).fill_null(0))).lazy()
     left = known.with_columns(pl.col("share_ns") - pl.col("part_ns")).filter(pl.col("share_ns") > 0)
     taken = known.filter(pl.col("part_ns") > 0).with_columns(
         share_ns="part_ns", **{name: f"{name}_laid" for name in ("cause", "responsible", "event_id")}
     )
-    return pl.concat([left.select(shares.columns), taken.select(shares.columns)])
+    return done(pl.concat([left.select(shares.columns), taken.select(shares.columns)]))
 
 
 def _at_most(won: pl.Series, returned: pl.Series, launches: pl.Series | None, name: str) -> pl.Series:
@@ -246,13 +248,14 @@ def _lost(late: pl.DataFrame, gaps: pl.DataFrame, waits: pl.DataFrame, launches:
     # The lead never falls below nothing: what is beyond it was late anyway.
     lead = (pl.col("won_ns").fill_null(0) - pl.col("late_ns").fill_null(0)).cum_sum()
     beyond = (-lead).cum_max().clip(lower_bound=0)
-    return (
+    return done(
         pl.concat([won, late], how="diagonal")
+        .lazy()
         .sort("at_ns", "window", nulls_last=False)
         .with_columns(anyway_ns=beyond - beyond.shift(1).fill_null(0))
         .drop_nulls("window")
         .join_asof(
-            waits.select("responsible", "event_id", at_ns="returned_ns"),
+            waits.lazy().select("responsible", "event_id", at_ns="returned_ns"),
             on="at_ns",
             strategy="backward",
             check_sortedness=False,

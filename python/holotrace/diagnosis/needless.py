@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import polars as pl
 
 from holotrace.core.trace import RankTrace
 from holotrace.derive import launched_by, modelled_work
+from holotrace.diagnosis.calls import matching
 from holotrace.diagnosis.classes import CHANNELS_FIRST, SLICE_GRADIENTS
 from holotrace.diagnosis.unfused import LONG_NS, beyond, is_plausible, nothing
 
 # Nodes of autograd whose gradient is as large as what was sliced, and zero but for the slice.
 _SLICES = r"^autograd::engine::evaluate_function: (Select|Slice|Index|IndexSelect|Diagonal|Gather|Unfold)Backward\d+$"
 _FILLS, _ADDS = ("aten::fill_", "aten::zero_"), ("aten::add_", "aten::add")
-_TURNS = r"(?i)nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw"
+_TURNS = re.compile(r"(?i)nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw")
 _NORMS = ("aten::native_batch_norm", "aten::native_batch_norm_backward", "aten::cudnn_batch_norm")
 _GROUP_NORMS = ("aten::native_group_norm", "aten::group_norm")
 # A batch norm of channels first leaves most of the memory's speed unused where channels are few; norms over what lies
@@ -52,8 +55,8 @@ def slice_gradients(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
 
 def channels_first(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
     """Convolutions that turn layouts, with the time of that, and batch norms that are far slower for their layout."""
-    events = modelled_work.events(rank).drop_nulls("op_id")
-    turning = events.filter(pl.col("name").cast(pl.String).str.contains(_TURNS))
+    events = modelled_work.events(rank)
+    turning = events.filter(matching(events["name"], _TURNS) & pl.col("op_id").is_not_null())
     # Group norms take longer with channels last, by more than turning layouts takes.
     if turning.is_empty() or calls["name"].cast(pl.String).is_in(_GROUP_NORMS).any():
         return nothing(calls)

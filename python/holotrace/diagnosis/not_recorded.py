@@ -27,11 +27,11 @@ def told_by_others(job: Job) -> Job:
     # Of launches alone nothing tells what a host does between them.
     every = job.of(account.HOST).filter(pl.col("time_ns") > 0)["rank"].unique().sort()
     gaps = job.of(account.GAP).filter(pl.col("time_ns") >= _LEAST_NS)
-    bare = gaps.filter(~pl.col("rank").is_in(every.implode()), pl.col("cause") == UNRECORDED)
+    bare = gaps.filter(~pl.col("rank").is_in(pl.lit(every).implode()), pl.col("cause") == UNRECORDED)
     bare = bare.top_k(_MOST_GAPS, by="time_ns")
     recorded = every.head(_MOST)
     is_telling = pl.col("cause").is_in((*STALLING, EVALUATION))
-    others = gaps.filter(pl.col("rank").is_in(recorded.implode()), is_telling)
+    others = gaps.filter(pl.col("rank").is_in(pl.lit(recorded).implode()), is_telling)
     if bare.is_empty() or others.is_empty() or len(recorded) < _FEWEST:
         return job
     clocks = job.visits.select("rank", "clock_offset_ns").unique("rank")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from holotrace.core.native import native
+from holotrace.core.plans import done
 from holotrace.derive.names import NONE, distinct, distinct_pairs
 from holotrace.diagnosis.classes import (
     CHECKPOINT,
@@ -126,7 +127,7 @@ def main_thread(calls: pl.DataFrame) -> int:
     for mark in _OF_MAIN:
         marks = [name for name in names if name.startswith(mark)]
         if marks:
-            marked = calls.filter(pl.col("name").is_in(pl.Series(marks, dtype=calls.schema["name"]).implode()))
+            marked = calls.filter(pl.col("name").is_in(pl.lit(pl.Series(marks, dtype=calls.schema["name"])).implode()))
             return _busiest(marked["tid"], None) or 0
     return _busiest(calls["tid"], None) or 0
 
@@ -183,12 +184,14 @@ def around_parts(calls: pl.DataFrame, shares: pl.DataFrame) -> pl.Series:
 def _own_below(calls: pl.DataFrame, shares: pl.DataFrame) -> pl.Series:
     """Of each part the program's own function in which most of the time went by that it and its likes have."""
     alike = ["cause", "responsible"]
-    named = shares.filter(pl.col("cause").is_in(_TOLD_BELOW)).sort("share_ns", "inner_id", descending=[True, False])
-    longest = named.group_by(alike, maintain_order=True).head(_SAMPLE)
-    own = longest.with_columns(own=asked_by(calls, longest["inner_id"], longest["event_id"]))
+    named = shares.lazy().filter(pl.col("cause").is_in(_TOLD_BELOW))
+    ordered = named.sort("share_ns", "inner_id", descending=[True, False])
+    longest = done(ordered.group_by(alike, maintain_order=True).head(_SAMPLE))
+    own = longest.lazy().with_columns(own=asked_by(calls, longest["inner_id"], longest["event_id"]))
     is_most = 2 * pl.col("share_ns").sum().over([*alike, "own"]) > pl.col("share_ns").sum().over(alike)
     most = own.filter(is_most).select(*alike, "own").unique()
-    return shares.join(most, on=alike, how="left", nulls_equal=True, maintain_order="left")["own"]
+    told = shares.lazy().join(most, on=alike, how="left", nulls_equal=True, maintain_order="left")
+    return done(told.select("own"))["own"]
 
 
 def asked_by(calls: pl.DataFrame, ids: pl.Series, below: pl.Series | None = None) -> pl.Series:
@@ -197,26 +200,27 @@ def asked_by(calls: pl.DataFrame, ids: pl.Series, below: pl.Series | None = None
     Those that are within ``below``, another call for each, are looked at alone.
     """
     nobody: pl.Series = pl.Series("name", [None], pl.String).new_from_index(0, len(ids))
-    asked = pl.DataFrame({"id": ids, "below": nobody.cast(ids.dtype) if below is None else below})
+    asked = ids.to_frame("id") if below is None else pl.DataFrame({"id": ids, "below": below})
     known = asked.drop_nulls("id").unique()
     if known.is_empty():
         return nobody
-    found = known.with_columns(at="id", name=pl.lit(None, pl.String))
-    is_below = pl.col("at").ne_missing(pl.col("below"))
+    at, names = known["id"], [None] * known.height
     for _ in range(_MOST_LEVELS):
-        found = found.with_columns(at=pl.when(is_below).then("at"))
-        above = looked_up(calls, found["at"], "name", "category", "parent_id")
-        pairs = [*zip(above["name"], above["category"], strict=True)]
+        if below is not None:
+            at = pl.select(pl.when(at.ne_missing(known["below"])).then(at)).to_series()
+        above = looked_up(calls, at, "name", "category", "parent_id")
+        pairs = [*zip(above["name"].to_list(), above["category"].to_list(), strict=True)]
         own = {
             (name, of)
             for name, of in set(pairs)
             if name is not None and of is not None and is_of_program(name, of) and not STEP_RANGE.search(name)
         }
-        names = pl.Series([name if (name, of) in own else None for name, of in pairs], dtype=pl.String)
-        found = found.with_columns(name=pl.coalesce("name", names), at=above["parent_id"])
-        if found.filter(pl.col("at").is_not_null(), pl.col("name").is_null()).is_empty():
+        names = [pair[0] if name is None and pair in own else name for name, pair in zip(names, pairs, strict=True)]
+        at = above["parent_id"]
+        if all(name is not None or up is None for name, up in zip(names, at.to_list(), strict=True)):
             break
-    return asked.join(found, on=["id", "below"], how="left", nulls_equal=True, maintain_order="left")["name"]
+    found = known.hstack([pl.Series("name", names, pl.String)])
+    return asked.join(found, on=known.columns, how="left", nulls_equal=True, maintain_order="left")["name"]
 
 
 def _shares(shares: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:

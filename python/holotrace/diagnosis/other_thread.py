@@ -27,6 +27,8 @@ def instead_of_pauses(shares: pl.DataFrame, gaps: pl.DataFrame, calls: pl.DataFr
         calls: Those of the host.
         rank: Whose they are.
     """
+    if not (shares["cause"] == PAUSE).any():
+        return shares
     is_pause = (pl.col("cause") == PAUSE) & (pl.col("share_ns") >= open_calls.LONG_NS)
     longest = shares.with_row_index("place").filter(is_pause).sort("share_ns", "place", descending=[True, False])
     pauses = longest.unique("window", keep="first").select("window", "place", pause_ns="share_ns")

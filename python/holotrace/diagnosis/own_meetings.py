@@ -137,19 +137,20 @@ def _ready_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
     """
     left = pl.col("end_ns").cum_max().shift(1).over(_QUEUE, order_by="start_ns")
     is_queued = (pl.col("start_ns") - left).is_between(0, QUEUED_NS, closed="left")
-    of_kind = meetings.select("event_id", *_QUEUE, "operation", "start_ns", is_queued.alias("is_queued"))
-    of_kind = of_kind.filter(pl.col("is_queued").any().over(*_QUEUE, "operation"))
+    told = meetings.lazy().select("event_id", *_QUEUE, "operation", "start_ns", is_queued.alias("is_queued"))
+    of_kind = done(told.filter(pl.col("is_queued").any().over(*_QUEUE, "operation")))
     if of_kind.is_empty():
         return pl.repeat(None, meetings.height, dtype=pl.Int64, eager=True).alias("ready_ns")
     ran = rank.cached(kernels.every)
-    launched = ran[["event_id", "launch_ns"]].filter(ran["kind"] == COMMUNICATION).unique("event_id")
-    asked = of_kind.join(launched, on="event_id", how="left", maintain_order="left")
-    computed = kernels.computing(rank, "launch_ns", "end_ns").drop_nulls().sort("launch_ns")
+    launched = ran[["event_id", "launch_ns"]].filter(ran["kind"] == COMMUNICATION).lazy().unique("event_id")
+    asked = done(of_kind.lazy().join(launched, on="event_id", how="left", maintain_order="left"))
+    computed = done(kernels.computing(rank, "launch_ns", "end_ns").lazy().drop_nulls().sort("launch_ns"))
     before = pl.Series(computed["launch_ns"].search_sorted(asked["launch_ns"])).cast(pl.Int64) - 1
     ended = computed["end_ns"].cum_max().gather(before.set(before < 0, None)) + base
     awaits_it = (pl.col("ready_ns") <= pl.col("start_ns")).all().over(*_QUEUE, "operation")
-    known = asked.with_columns(ended.alias("ready_ns")).filter(awaits_it, "is_queued").select("event_id", "ready_ns")
-    return meetings.select("event_id").join(known, on="event_id", how="left", maintain_order="left")["ready_ns"]
+    known = asked.hstack([ended.alias("ready_ns")]).lazy().filter(awaits_it, "is_queued").select("event_id", "ready_ns")
+    every = meetings[["event_id"]].lazy()
+    return done(every.join(known, on="event_id", how="left", maintain_order="left"))["ready_ns"]
 
 
 def _needed_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:

@@ -7,13 +7,12 @@ import re
 import polars as pl
 
 from holotrace.core.plans import done
-from holotrace.core.tables import LAUNCHES
 from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, intervals
 from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
 from holotrace.diagnosis import rounds
-from holotrace.diagnosis.calls import among, host_calls, main_thread, matching
+from holotrace.diagnosis.calls import among, host_calls, main_thread, matching, on_launching_threads
 from holotrace.diagnosis.classes import FROM_OTHERS, OF_EXCHANGES, OPERATOR, RUNTIME, STEP_RANGE, named
 
 # A call of the runtime that lasts so long, and so much longer than most, waits for the device or for room in its queue.
@@ -28,8 +27,7 @@ def lasting(rank: RankTrace) -> pl.DataFrame:
     """Functions and named ranges that last, on threads that launch or hold the steps: name, start_ns, time_ns."""
     calls = rank.cached(host_calls)
     lasts = pl.col("end_ns") - pl.col("start_ns")
-    threads = rank[LAUNCHES]["tid"].drop_nulls().unique()
-    is_own = pl.col("tid").is_in(threads.implode()) | (pl.col("tid").to_physical() == rank.cached(main_thread))
+    is_own = rank.cached(on_launching_threads) | (pl.col("tid").to_physical() == rank.cached(main_thread))
     long = calls.filter(lasts > _LONG_NS, is_own).select("name", "category", "start_ns", time_ns=lasts)
     text = pl.col("name").cast(pl.String)
     is_function = pl.col("category").cast(pl.String).is_in(["python_function", "user_annotation"])
@@ -52,24 +50,21 @@ def longest(rank: RankTrace) -> pl.DataFrame:
 
 def calling_nothing(rank: RankTrace) -> pl.DataFrame:
     """Functions and ranges that last and call nothing, on threads that launch work: start_ns, end_ns, tid and name."""
-    calls = rank.cached(host_calls)
-    threads = rank[LAUNCHES]["tid"].drop_nulls().unique()
-    own = calls.filter(pl.col("tid").is_in(threads.implode()))
+    own = rank.cached(host_calls).filter(rank.cached(on_launching_threads))
     is_other = (
         matching(own["category"], RUNTIME) | matching(own["category"], OPERATOR) | matching(own["name"], _OF_OTHERS)
     )
     long = own.filter(~is_other, pl.col("end_ns") - pl.col("start_ns") > _LONG_NS)
-    calling = own.filter(pl.col("parent_id").is_in(long["event_id"].implode()))["parent_id"].unique()
-    return long.filter(~pl.col("event_id").is_in(calling.implode())).select("start_ns", "end_ns", "tid", "name")
+    calling = own.filter(pl.col("parent_id").is_in(pl.lit(long["event_id"]).implode()))["parent_id"].unique()
+    return long.filter(~pl.col("event_id").is_in(pl.lit(calling).implode())).select("start_ns", "end_ns", "tid", "name")
 
 
 def calling(rank: RankTrace) -> pl.DataFrame:
     """When threads that launch work are in operators or calls of the runtime: ``start_ns`` and ``end_ns``, in order."""
-    calls = rank.cached(host_calls)
-    threads = rank[LAUNCHES]["tid"].drop_nulls().unique()
-    own = calls.filter(calls["tid"].is_in(threads.implode())).select("category", "start_ns", "end_ns")
+    calls = rank.cached(host_calls)[["category", "start_ns", "end_ns"]]
+    own = calls.filter(rank.cached(on_launching_threads))
     is_called = matching(own["category"], RUNTIME) | matching(own["category"], OPERATOR)
-    return intervals.union(own.filter(is_called).select("start_ns", "end_ns"))
+    return intervals.union(own.filter(is_called))
 
 
 def of_host(rank: RankTrace) -> int:
@@ -77,9 +72,7 @@ def of_host(rank: RankTrace) -> int:
 
     What they wait for is not theirs; what no call tells of may be waiting, too.
     """
-    calls = rank.cached(host_calls)
-    threads = rank[LAUNCHES]["tid"].drop_nulls().unique()
-    own = calls.filter(pl.col("tid").is_in(threads.implode()))
+    own = rank.cached(host_calls).filter(rank.cached(on_launching_threads))
     if own.is_empty():
         return 0
     lasts = pl.col("end_ns") - pl.col("start_ns")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from holotrace.capture import UNPROFILED_STEP_NS
+from holotrace.core.plans import done
 from holotrace.core.tables import LAUNCHES
 from holotrace.core.trace import RankTrace
 from holotrace.derive import intervals
@@ -46,7 +47,7 @@ def dense(rank: RankTrace) -> pl.DataFrame:
     # A graph is one launch of many kernels.
     launches = rank[LAUNCHES].drop_nulls("tid").unique("launch_id")
     by_thread = launches["tid"].value_counts().sort("count", "tid", descending=[True, False]).head(_MOST_THREADS)
-    runs = [_runs(calls.filter(pl.col("tid") == tid)["start_ns"]) for tid in by_thread["tid"]]
+    runs = [_runs(calls["start_ns"].filter(calls["tid"] == tid)) for tid in by_thread["tid"]]
     found = pl.concat([_NONE, *runs])
     calling_ns, count = found.select((pl.col("end_ns") - pl.col("start_ns")).sum(), pl.col("count").sum()).row(0)
     is_dense = count >= _CALLS_PER_LAUNCH * int(by_thread["count"].sum()) and calling_ns <= _MOST_NS * count
@@ -58,9 +59,9 @@ def _runs(starts: pl.Series) -> pl.DataFrame:
     ordered = starts if starts.is_sorted() else starts.sort()
     if len(ordered) < 2:
         return _NONE
-    runs = (ordered.diff()[1:] <= _APART_NS).rle().struct.unnest()
+    runs = (ordered[1:] - ordered[:-1] <= _APART_NS).rle().struct.unnest().lazy()
     runs = runs.with_columns(begin=pl.col("len").cum_sum() - pl.col("len"), end=pl.col("len").cum_sum())
-    runs = runs.filter("value")
+    runs = done(runs.filter("value"))
     return pl.DataFrame(
         {"start_ns": ordered[runs["begin"]], "end_ns": ordered[runs["end"]], "count": runs["len"].cast(pl.Int64)}
     )

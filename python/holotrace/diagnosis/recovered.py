@@ -12,7 +12,7 @@ from holotrace.derive import intervals
 from holotrace.derive.names import distinct
 from holotrace.derive.vendors import ALLOCATING
 from holotrace.diagnosis import host, lead, open_calls, own_time
-from holotrace.diagnosis.calls import among, beside_the_step, host_calls, main_thread, telling_nothing
+from holotrace.diagnosis.calls import among, beside_the_step, call_names, host_calls, main_thread, telling_nothing
 from holotrace.diagnosis.classes import (
     ALLOCATOR,
     BY_NAME,
@@ -67,8 +67,8 @@ def rows(rank: RankTrace) -> pl.DataFrame:
     known = ("cause", "responsible", "began_ns", "returned_ns", "event_id")
     # Before its device did anything it did not work.
     begun_ns = pl.lit(rank[host.WORK_EVENTS]["start_ns"].min(), pl.Int64())
-    beside = pl.concat([_beside_work(rank, stalls), _allocating(rank)]).filter(pl.col("returned_ns") > begun_ns)
-    beside = beside.select(known).with_columns(pl.max_horizontal("began_ns", begun_ns))
+    both = pl.concat([_beside_work(rank, stalls), _allocating(rank)]).lazy().filter(pl.col("returned_ns") > begun_ns)
+    beside = done(both.select(known).with_columns(pl.max_horizontal("began_ns", begun_ns)))
     copying = _copying(rank)
     if standing.is_empty() and beside.is_empty():
         return _for_nothing(copying)
@@ -80,11 +80,12 @@ def rows(rank: RankTrace) -> pl.DataFrame:
         return pl.DataFrame(schema=_SCHEMA)
     every = rank.cached(host.of_all_devices)
     spans = stops.select(start_ns="began_ns", end_ns="returned_ns")
-    stops = stops.with_columns(intervals.uncovered_ns(spans, every.found).alias("won_ns"))
+    stops = stops.hstack([intervals.uncovered_ns(spans, every.found).alias("won_ns")])
     # Some classes are one thing, whatever names it has.
     key = pl.when(pl.col("cause").is_in(BY_NAME)).then("responsible").alias("key")
-    things = (
-        stops.sort("won_ns", "responsible", descending=[True, False])
+    things = done(
+        stops.lazy()
+        .sort("won_ns", "responsible", descending=[True, False])
         .group_by("cause", key, maintain_order=True)
         .agg(pl.col("won_ns").sum(), pl.col("responsible").first())
         .filter(pl.col("won_ns") > _LEAST_NS)
@@ -102,7 +103,7 @@ def rows(rank: RankTrace) -> pl.DataFrame:
         found.append(_of(str(cause), name, stops, standing if (cause, thing) in in_gaps else later, freed))
         if (cause, thing) in in_gaps & besides:
             # It is not laid to what goes on beside the device's work.
-            is_beside = pl.col("event_id").is_in(beside["event_id"].implode())
+            is_beside = pl.col("event_id").is_in(pl.lit(beside["event_id"]).implode())
             alone = _of(str(cause), name, stops.filter(is_beside | (pl.col("cause") != cause)), later, freed)
             found.append(alone.filter(pl.col("kind").is_in(LATE)))
     found = [each.drop("kind") for each in found]
@@ -116,6 +117,8 @@ def _for_nothing(stops: pl.DataFrame) -> pl.DataFrame:
 
     Others may stand still later because of theirs.
     """
+    if stops.is_empty():
+        return pl.DataFrame(schema=_SCHEMA)
     asked = stops.filter(pl.col("cause").is_in((ALLOCATOR, COPY)))
     longest = asked.top_k(1, by=pl.col("returned_ns") - pl.col("began_ns"))
     return longest.select(
@@ -147,14 +150,19 @@ def _calling(rank: RankTrace, standing: pl.DataFrame) -> pl.DataFrame:
     called = intervals.subtract(
         rank.cached(own_time.calling), waits.select(start_ns="began_ns", end_ns="returned_ns").sort("start_ns")
     )
-    gaps = standing.sort("start_ns", "end_ns").unique("end_ns", keep="first", maintain_order=True)
+    gaps = standing.lazy().sort("start_ns", "end_ns").unique("end_ns", keep="first", maintain_order=True)
     begun = gaps.select(_at(), "end_ns", "share_ns", "start_ns", before_ns=pl.col("end_ns").shift(1))
-    since = begun.sort("since_ns").join_asof(
-        waits.select("returned_ns"), left_on="since_ns", right_on="returned_ns", coalesce=False, check_sortedness=False
+    after = begun.sort("since_ns").join_asof(
+        waits[["returned_ns"]].lazy(),
+        left_on="since_ns",
+        right_on="returned_ns",
+        coalesce=False,
+        check_sortedness=False,
     )
-    since = since.with_columns(from_ns=pl.max_horizontal("before_ns", "returned_ns").fill_null(0)).sort("start_ns")
+    from_ns = pl.max_horizontal("before_ns", "returned_ns").fill_null(0)
+    since = done(after.with_columns(from_ns=from_ns).sort("start_ns"))
     took = intervals.covered_before_ns(called, since["end_ns"]) - intervals.covered_before_ns(called, since["from_ns"])
-    return since.with_columns(took.alias("took_ns")).select(
+    return since.hstack([took.alias("took_ns")]).select(
         cause=pl.lit(SLOW_HOST),
         responsible=pl.lit(None, pl.String),
         start_ns="start_ns",
@@ -204,12 +212,12 @@ def _waits(rank: RankTrace, copying: pl.DataFrame) -> pl.DataFrame:
 def _allocating(rank: RankTrace) -> pl.DataFrame:
     """Calls that get or free memory of the device, which they may wait for, on threads that launch work."""
     calls = rank.cached(host_calls)
-    names = [name for name in distinct(calls["name"]) if name and name.startswith(ALLOCATING)]
+    names = [name for name in rank.cached(call_names) if name.startswith(ALLOCATING)]
     if not names:
         return pl.DataFrame(schema=_STOPS)
     threads = rank.cached(host.of_all_devices).found["tid"].drop_nulls().unique()
     long = calls.filter(among(calls["name"], names), pl.col("end_ns") - pl.col("start_ns") > _LEAST_NS)
-    return long.filter(pl.col("tid").is_in(threads.implode())).select(
+    return long.filter(pl.col("tid").is_in(pl.lit(threads).implode())).select(
         "event_id",
         cause=pl.lit(ALLOCATOR),
         responsible=pl.col("name").cast(pl.String),
@@ -225,7 +233,7 @@ def _beside_work(rank: RankTrace, stalls: pl.DataFrame) -> pl.DataFrame:
     lasted = pl.col("end_ns") - pl.col("start_ns")
     long = every.filter(lasted > _LEAST_NS)
     named = among(long["name"], [name for name in distinct(long["name"]) if name and not is_container(name)])
-    long = long.filter(named).top_k(_MOST_FUNCTIONS, by=lasted).sort("start_ns", "end_ns")
+    long = done(long.lazy().filter(pl.lit(named)).top_k(_MOST_FUNCTIONS, by=lasted).sort("start_ns", "end_ns"))
     if long.is_empty():
         return pl.DataFrame(schema=_STOPS)
     # What others launch meanwhile it waits for, as for the thread of autograd.

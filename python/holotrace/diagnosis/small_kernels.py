@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from holotrace.core.plans import done
 from holotrace.core.trace import RankTrace
 from holotrace.derive import intervals, optimizer_ranges
 from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE
@@ -39,7 +40,7 @@ def chains(rank: RankTrace) -> pl.DataFrame:
     found = found.filter(~is_awaited)
     # Compiling and evaluating, for example, are told by themselves.
     telling = pl.Series([*contexts(rank, found["event_id"])], dtype=found.schema["event_id"])
-    found = found.filter(~pl.col("event_id").is_in(telling.implode()))
+    found = found.filter(~pl.col("event_id").is_in(pl.lit(telling).implode()))
     found = found.hstack([_around(found, rank)])
     return found.top_k(_MOST, by=pl.col("returned_ns") - pl.col("began_ns")).sort("began_ns")
 
@@ -91,13 +92,16 @@ def launching(rank: RankTrace) -> pl.DataFrame:
 def _in_a_row(rank: RankTrace) -> pl.DataFrame:
     events = rank[host.WORK_EVENTS]
     columns = ["kind", "start_ns", "end_ns", "launch_ns", "launch_id"]
-    is_launched = events["launch_ns"].is_not_null() & (events["kind"] != COMMUNICATION)
-    work = events[columns].filter(is_launched).sort("launch_ns")
-    took_ns, until_next_ns = work["end_ns"] - work["start_ns"], work["launch_ns"].diff().shift(-1)
+    is_launched = pl.col("launch_ns").is_not_null() & (pl.col("kind") != COMMUNICATION)
+    work = done(events[columns].lazy().filter(is_launched).sort("launch_ns"))
+    took_ns, until_next_ns = pl.col("end_ns") - pl.col("start_ns"), pl.col("launch_ns").diff().shift(-1)
     is_small = (took_ns < _SMALL_RATIO * until_next_ns) & (until_next_ns < open_calls.LONG_LAUNCH_NS)
-    runs = (is_small & (work["kind"] == COMPUTE)).rle().struct.unnest()
-    runs = runs.with_columns(begin=pl.col("len").cum_sum() - pl.col("len"), end=pl.col("len").cum_sum() - 1)
-    runs = runs.filter("value", pl.col("len") >= _MANY)
+    every = work.lazy().select(run=(is_small & (pl.col("kind") == COMPUTE)).rle()).unnest("run")
+    runs = done(
+        every.with_columns(begin=pl.col("len").cum_sum() - pl.col("len"), end=pl.col("len").cum_sum() - 1).filter(
+            "value", pl.col("len") >= _MANY
+        )
+    )
     first, last = (work[runs[name]] for name in ("begin", "end"))
     found: pl.DataFrame = first.select(
         began_ns="launch_ns",

@@ -51,7 +51,7 @@ def causes(job: Job) -> Iterator[Candidate]:
     beside = beside.with_columns(pl.col("exposed_transfer_ns") * pl.col("usual_ratio")).sort("match")
     late = _held_back(beside)
     yield from _synchronized(late, len(job.ranks))
-    beside = beside.filter(~pl.col("match").is_in(late["match"].implode()))
+    beside = beside.filter(~pl.col("match").is_in(pl.lit(late["match"]).implode()))
     yield from _exposed(beside, job, in_buckets=not is_xla)
 
 

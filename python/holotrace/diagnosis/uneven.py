@@ -406,14 +406,16 @@ def _turns(beyond: pl.DataFrame) -> tuple[int, ...]:
     most = max(heavy.group_by("rank").agg(pl.col("beyond_ns").sum())["beyond_ns"].to_list())
     # Who takes turns has much of it in its own; of ranks that are all slow, now one and now another is so by chance.
     turns = heavy["rank"].unique()
-    others = beyond.filter(pl.col("rank").is_in(turns.implode())).join(
+    others = beyond.filter(pl.col("rank").is_in(pl.lit(turns).implode())).join(
         heavy.select("step", worst="rank", most_ns="beyond_ns"), on="step"
     )
     others = others.filter(pl.col("rank") != pl.col("worst"))
     # Of a device that lags behind its host the work of one step counts for the next, but not in the sum of all steps.
     in_sum = beyond.group_by("rank").agg(pl.col("time_ns", "beyond_ns").sum())
     excess_ns = (pl.col("time_ns") - lower(in_sum["time_ns"])).clip(lower_bound=0)
-    own_ns, sums_ns = in_sum.filter(pl.col("rank").is_in(turns.implode())).select("beyond_ns", excess_ns).sum().row(0)
+    own_ns, sums_ns = (
+        in_sum.filter(pl.col("rank").is_in(pl.lit(turns).implode())).select("beyond_ns", excess_ns).sum().row(0)
+    )
     alike = _LAGGING_RATIO if sums_ns > NAMED_RATIO * own_ns else _ALIKE_RATIO
     if total(others["beyond_ns"]) > alike * total(others["most_ns"]):
         return ()

@@ -156,8 +156,8 @@ def _shapes(dims: str | None) -> list[list[int]]:
 
 def optimizer(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
     """Calls of an optimizer that is not fused, with what they take beyond a fused one, ``time_ns``."""
-    every = rank.cached(optimizer_ranges.own).rename({"name": "range"})
-    ranges = every.with_columns(kind=pl.col("range").str.extract(_RANGE)).drop_nulls("kind")
+    every = rank.cached(optimizer_ranges.own).lazy().rename({"name": "range"})
+    ranges = done(every.with_columns(kind=pl.col("range").str.extract(_RANGE)).drop_nulls("kind"))
     if ranges.is_empty():
         return nothing(calls)
     places = open_calls.looked_up(rank[_OPS], calls["op_id"], "pid", "tid", "start_ns")
@@ -188,7 +188,7 @@ def _with_pauses(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
     events = modelled_work.events(rank).lazy().sort("start_ns", "end_ns", "event_id")
     pause = pl.col("start_ns") - pl.col("end_ns").cum_max().shift(1)
     pauses = events.select("op_id", pause_ns=pause).filter(pl.col("pause_ns").is_between(1, host.MIN_GAP_NS))
-    of_calls = pauses.filter(pl.col("op_id").is_in(calls["op_id"].implode()))
+    of_calls = pauses.filter(pl.col("op_id").is_in(pl.lit(calls["op_id"]).implode()))
     longer = of_calls.group_by("op_id").agg(pl.col("pause_ns").sum())
     return done(
         calls.lazy()

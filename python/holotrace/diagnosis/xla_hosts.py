@@ -97,7 +97,7 @@ def host(rank: RankTrace) -> Host:
     gaps = gaps.join(_begun_by_devices(rank), on="step", how="left", maintain_order="left")
     named, asked = _with_callers(rank, xla_gaps.named(rank, activities))
     known = _explained(gaps, named, class_of, rank.cached(_seldom))
-    reads = asked.filter(pl.col("tid").is_in(host_time.stepping_threads(rank).implode()))
+    reads = asked.filter(pl.col("tid").is_in(pl.lit(host_time.stepping_threads(rank)).implode()))
     waits = host_time.outermost(reads.with_columns(activity=pl.lit(READ_BACK))).select(
         began_ns="start_ns",
         returned_ns="end_ns",
@@ -111,7 +111,9 @@ def host(rank: RankTrace) -> Host:
         own = _own(rank, named)
         stops = pl.concat([_lasting_launches(rank), waits["returned_ns"]])
         ways = xla_chains.begun(gaps, stops, _lasting(own), waits)
-        late = gaps.filter(pl.col("window").is_in(ways["window"].implode())).select("window", "start_ns", "end_ns")
+        late = gaps.filter(pl.col("window").is_in(pl.lit(ways["window"]).implode())).select(
+            "window", "start_ns", "end_ns"
+        )
         stops = pl.concat([own["start_ns"].sort().head(1), launches["launched_ns"]])
         inside, before, spent = _did(rank, own, late, ways, xla_chains.between(stops, waits, saved))
         known = xla_chains.laid_to_longest(xla_chains.by_function(known, inside), before)
@@ -201,7 +203,9 @@ def _launches(rank: RankTrace, gaps: pl.DataFrame) -> pl.DataFrame:
     runs = xla_gaps.program_runs(rank).drop_nulls("launch_ns")
     if xla_gaps.is_on_host(rank):
         runs = runs.clear()
-    calls = rank.where(HOST_CALLS.only("event_id", "end_ns"), pl.col("event_id").is_in(runs["launch_id"].implode()))
+    calls = rank.where(
+        HOST_CALLS.only("event_id", "end_ns"), pl.col("event_id").is_in(pl.lit(runs["launch_id"]).implode())
+    )
     runs = runs.join(calls.select(launch_id="event_id", returned_ns="end_ns"), on="launch_id", how="left")
     first, last = pl.col("start_ns").min(), pl.col("start_ns").max()
     # A graph of many kernels begins before the call that launches it is over: until then the host works for it.
@@ -246,7 +250,7 @@ def _explained(gaps: pl.DataFrame, named: pl.DataFrame, class_of: _ClassOf, seld
     told = rest.hstack(host_time.told(rest, others))
     # Where graphs are collected, running the program's own code is part of that, unless few steps do.
     collects = TRACING in named["activity"]
-    is_own = pl.lit(not collects) | pl.col("name").is_in(seldom.implode()).fill_null(value=False)
+    is_own = pl.lit(not collects) | pl.col("name").is_in(pl.lit(seldom).implode()).fill_null(value=False)
     is_function = (pl.col("cause") == PROGRAM) & is_own & (pl.col("share_ns") >= open_calls.LONG_NS)
     is_function &= pl.col("name").is_not_null()
     # What a device takes from one program to the next is less where there are fewer of them, and so is what their
@@ -290,7 +294,7 @@ def _seldom(rank: RankTrace) -> pl.Series:
 def _own(rank: RankTrace, named: pl.DataFrame) -> pl.DataFrame:
     """What the threads with the steps did; compilations are told by their programs, whatever thread they go on in."""
     threads = host_time.stepping_threads(rank)
-    return named.filter(pl.col("tid").is_in(threads.implode()) | (pl.col("activity") == COMPILATION))
+    return named.filter(pl.col("tid").is_in(pl.lit(threads).implode()) | (pl.col("activity") == COMPILATION))
 
 
 def _lasting(own: pl.DataFrame) -> pl.DataFrame:
@@ -378,7 +382,7 @@ def _interpreted(gaps: pl.DataFrame, activities: pl.DataFrame, rank: RankTrace) 
 
     A function that began before the recording did, such as the loop over steps, is not recorded itself.
     """
-    own = activities.filter(pl.col("tid").is_in(host_time.stepping_threads(rank).implode()), activity=PROGRAM)
+    own = activities.filter(pl.col("tid").is_in(pl.lit(host_time.stepping_threads(rank)).implode()), activity=PROGRAM)
     functions = own.filter(decided(own["name"], lambda name: _FRAME if name.startswith(_FRAME) else None).is_not_null())
     calls = intervals.union(functions)
     called_ns = gaps["end_ns"] - gaps["start_ns"] - intervals.uncovered_ns(gaps, calls)

@@ -35,5 +35,5 @@ def apart(activities: pl.DataFrame, class_of: Callable[[str], str | None]) -> tu
 def waits(reads: pl.DataFrame, threads: pl.Series) -> pl.DataFrame:
     """When these threads waited so for devices: ``began_ns``, ``returned_ns``, ``responsible`` and ``saving``."""
     return host_time.outermost(
-        reads.filter(pl.col("tid").is_in(threads.implode())).with_columns(activity=pl.lit(READ_BACK))
+        reads.filter(pl.col("tid").is_in(pl.lit(threads).implode())).with_columns(activity=pl.lit(READ_BACK))
     ).select("responsible", "saving", began_ns="start_ns", returned_ns="end_ns")

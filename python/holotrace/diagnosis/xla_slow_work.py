@@ -36,7 +36,7 @@ def runs(rank: RankTrace) -> pl.DataFrame:
     schema = {"step": pl.Int64, "time_ns": pl.Int64, "cause": pl.String, "event_id": pl.UInt32, "detail": pl.String}
     if told.is_empty():
         return pl.DataFrame(schema=schema | {"name": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64})
-    is_named = pl.col("name").is_in(told["name"].implode()) & device_time.IS_EXECUTED
+    is_named = pl.col("name").is_in(pl.lit(told["name"]).implode()) & device_time.IS_EXECUTED
     every = rank.where(_RUNS, is_named).filter(pl.col("device").eq_missing(pl.lit(told["device"][0])))
     found = every.join(told.select(*_OF_ONE, "ratio", "cause", "detail"), on=list(_OF_ONE), nulls_equal=True)
     lasted = pl.col("end_ns") - pl.col("start_ns")

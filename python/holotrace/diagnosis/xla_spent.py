@@ -74,7 +74,7 @@ def _without(found: Candidate, job: Job) -> Candidate:
 def _as_launching(rows: pl.DataFrame, ranks: tuple[int, ...]) -> pl.DataFrame:
     """What slow hosts do as all others do, sooner, as launching: that takes these shorter, which has other classes."""
     others = rows.filter(pl.col("row") == SPENT, ~pl.col("rank").is_in(ranks))
-    is_everybodys = pl.col("name").is_in(others["name"].implode()) & (pl.col("cause") == FUNCTION)
+    is_everybodys = pl.col("name").is_in(pl.lit(others["name"]).implode()) & (pl.col("cause") == FUNCTION)
     return rows.with_columns(cause=pl.when(is_everybodys).then(pl.lit(LAUNCH)).otherwise("cause"))
 
 

@@ -56,7 +56,7 @@ def of(rank: RankTrace, work: pl.DataFrame, *, has_queries: bool) -> Host:
     steps = steps_of(rank)
     asking = ASKING if not has_queries else frozenset()
     kinds = _of_xla(rank, work) if xla.is_xla(rank) else _spans(rank, asking, work)
-    is_step = pl.col("event_id").is_in(steps["event_id"].implode())
+    is_step = pl.col("event_id").is_in(pl.lit(steps["event_id"]).implode())
     # To take steps out would copy all other columns, as would a new column of all kinds of spans together.
     spans = _placed([frame.with_columns(role=_role(role, is_step).cast(pl.UInt8)) for frame, role in kinds])
     main = _main_thread(spans)
@@ -125,9 +125,9 @@ def _role(role: pl.Expr, is_step: pl.Expr) -> pl.Expr:
 
 def _of_xla(rank: RankTrace, work: pl.DataFrame) -> Sequence[tuple[pl.DataFrame, pl.Expr]]:
     """The spans of the program's threads, with what each is."""
-    own = pl.col("tid").is_in(xla.threads(rank).implode())
+    own = pl.col("tid").is_in(pl.lit(xla.threads(rank)).implode())
     ops, ranges = rank.where(_OPS, own), rank.where(_RANGES, own & ~pl.col("on_device")).drop("on_device")
-    is_call = pl.col("event_id").is_in(xla.calls(rank).implode())
+    is_call = pl.col("event_id").is_in(pl.lit(xla.calls(rank)).implode())
     role = pl.when(is_call).then(_CALL).otherwise(_OPERATOR)
     waits = pl.concat([xla.handed(rank), xla.unrecorded_waits(rank, work)])
     return ((ops, role), (ranges, pl.lit(_RANGE)), (waits, pl.lit(_CALL)))
@@ -136,14 +136,14 @@ def _of_xla(rank: RankTrace, work: pl.DataFrame) -> Sequence[tuple[pl.DataFrame,
 def _spans(rank: RankTrace, asking: Collection[str], work: pl.DataFrame) -> Sequence[tuple[pl.DataFrame, pl.Expr]]:
     """The spans of all threads, with what each is."""
     ops, ranges = rank[_OPS], rank[_RANGES].filter(~pl.col("on_device")).drop("on_device")
-    both = ops.filter(pl.col("event_id").is_in(ranges["event_id"].implode()))["event_id"]
-    ranges = ranges.filter(~pl.col("event_id").is_in(both.implode()))
+    both = ops.filter(pl.col("event_id").is_in(pl.lit(ranges["event_id"]).implode()))["event_id"]
+    ranges = ranges.filter(~pl.col("event_id").is_in(pl.lit(both).implode()))
     calls = rank[CALLS_READ].select(_SPAN)
     names = [name for name in distinct(calls["name"]) if name in asking]
-    asks = pl.col("name").is_in(pl.Series(names, dtype=calls.schema["name"]).implode())
+    asks = pl.col("name").is_in(pl.lit(pl.Series(names, dtype=calls.schema["name"])).implode())
     of_calls = pl.when(asks.fill_null(False)).then(_QUERY).otherwise(_CALL)
     if rank.computes_on_host:
-        is_launch = pl.col("event_id").is_in(work["launch_id"].drop_nulls().implode())
+        is_launch = pl.col("event_id").is_in(pl.lit(work["launch_id"].drop_nulls()).implode())
         waits = rank.cached(exchange_waits.of_rank).select(_SPAN)
         role = pl.when(is_launch).then(_CALL).otherwise(_OPERATOR)
         return ((ops, role), (ranges, pl.lit(_RANGE)), (pl.concat([calls, waits]), pl.lit(_CALL)))
@@ -152,14 +152,14 @@ def _spans(rank: RankTrace, asking: Collection[str], work: pl.DataFrame) -> Sequ
 
 def _placed(kinds: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """All of these spans with the number of their thread, which counts from 0."""
-    places = pl.concat(distinct_pairs(spans.select(_PLACE)) for spans in kinds)
+    places = pl.concat(distinct_pairs(spans[_PLACE]) for spans in kinds)
     threads = distinct_pairs(places).sort(_PLACE).with_row_index("thread")
     numbers = threads.lazy().select("thread", place=pair(*_PLACE))
 
     def placed(spans: pl.DataFrame) -> pl.DataFrame:
         places = spans.lazy().select(place=pair(*_PLACE))
         thread = done(places.join(numbers, on="place", how="left", maintain_order="left"))["thread"]
-        return spans.drop(_PLACE).with_columns(thread)
+        return spans[[name for name in spans.columns if name not in _PLACE]].hstack([thread])
 
     return pl.concat(placed(spans) for spans in kinds)
 

@@ -317,7 +317,7 @@ def _with_steps(rows: Rows, edges: pl.DataFrame, marks: pl.DataFrame) -> tuple[R
     begun = pl.concat([marks.select("rank", "step", "begin", "end"), whole])
     begun = _timed(_timed(begun, at, "begin"), at, "end").sort("rank", "begin_ns")
     begun = begun.with_row_index("number").with_columns(over=(pl.col("number") + activities.height).cast(_POINT))
-    is_whole = pl.col("rank").is_in(whole["rank"].implode())
+    is_whole = pl.col("rank").is_in(pl.lit(whole["rank"]).implode())
     last = (
         activities.select(
             *("rank", "lane", "activity", "end_ns", "start_ns", "is_device"),

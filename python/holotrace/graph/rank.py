@@ -7,6 +7,8 @@ from collections.abc import Collection, Mapping
 import polars as pl
 
 from holotrace.core import arrow
+from holotrace.core.plans import done
+from holotrace.core.schema import typed
 from holotrace.core.trace import RankTrace
 from holotrace.derive import collectives, exchange_waits, pauses, step_graph
 from holotrace.derive.epoch import base_ns
@@ -122,14 +124,15 @@ def _packed(row: str, frame: pl.DataFrame, schema: pl.Schema | None = None) -> t
 
 
 def _shaped(frame: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
-    return frame.select(pl.col(name).cast(dtype) for name, dtype in schema.items())
+    return pl.DataFrame([typed(frame[name], dtype) for name, dtype in schema.items()])
 
 
 def _lanes(threads: host.Host, work: pl.DataFrame) -> pl.DataFrame:
     """The threads of the host, then the queues of devices."""
-    of_host = threads.activities.select(lane="thread", is_device=pl.lit(False)).unique("lane").sort("lane")
-    of_device = work.select("device", "stream", lane=_lane(threads), is_device=pl.lit(True)).unique("lane").sort("lane")
-    return pl.concat([of_host, of_device], how="diagonal_relaxed")
+    of_host = threads.activities.lazy().select(lane="thread", is_device=pl.lit(False)).unique("lane").sort("lane")
+    queues = work.lazy().select("device", "stream", lane=_lane(threads), is_device=pl.lit(True))
+    of_device = queues.unique("lane").sort("lane")
+    return pl.concat([done(of_host), done(of_device)], how="diagonal_relaxed")
 
 
 def _lane(threads: host.Host) -> pl.Expr:
@@ -169,11 +172,11 @@ def _recorded(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:
         [work.with_columns(call_id="launch_id", sync=pl.lit(None, pl.String)), asked], how="diagonal_relaxed"
     )
     found = step_graph.recorded_waits(rank[host.CALLS_READ].lazy(), both, asked, device.RULES)
-    waits = asked.select("event_id", "call_id", "sync").join(found, on="event_id")
+    waits = asked.lazy().select("event_id", "call_id", "sync").join(found.lazy(), on="event_id")
     is_held = pl.col("sync") == step_graph.HOLDS
-    pairs = waits.with_columns(waits_id=pl.when(is_held).then("holds_id").otherwise("call_id"))
+    pairs = done(waits.with_columns(waits_id=pl.when(is_held).then("holds_id").otherwise("call_id"))).lazy()
     held, returned = (
-        pairs.filter(which).select(pl.col("after_id", "waits_id").cast(pl.UInt32)).drop_nulls()
+        done(pairs.filter(which).select(pl.col("after_id", "waits_id").cast(pl.UInt32)).drop_nulls())
         for which in (is_held, ~is_held)
     )
     return held, returned

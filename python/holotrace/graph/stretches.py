@@ -117,7 +117,7 @@ def _cut(parts: pl.DataFrame, sizes: pl.DataFrame, most: int) -> tuple[_Piece, .
         place = _place(activities, kinds[of_rank.STEP], steps)
         for at, first in enumerate(firsts):
             kept = (place >= first - 1) & (place < first + told)
-            of_steps = pl.col("step").is_in(steps[max(first - 1, 0) : first + told].implode())
+            of_steps = pl.col("step").is_in(pl.lit(steps[max(first - 1, 0) : first + told]).implode())
             before, is_kept = (kinds, kept) if first == 0 else _after(kinds, kept, from_ns[first - 1] + offset_ns)
             pieces[at].append(of_rank.packed_again(rank, only(before, is_kept, of_steps)))
     began_ns = min(began, default=None)

@@ -151,7 +151,7 @@ class Draft:
         is_device = self.graph.rows["is_device"]
         launch = ~is_device[edges["from_point"] // 2] & is_device[edges["to_point"] // 2]
         calls = (edges.filter(launch)["from_point"] // 2).unique()
-        return self.scaled_own(pl.col("activity").is_in(calls.implode()), 0).scaled_lags(LAUNCH, 0)
+        return self.scaled_own(pl.col("activity").is_in(pl.lit(calls).implode()), 0).scaled_lags(LAUNCH, 0)
 
     def _with(self, own: pl.Series) -> Draft:
         return replace(self, own=own.clip(upper_bound=_MOST_NS))

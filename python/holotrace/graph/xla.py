@@ -63,7 +63,7 @@ def unrecorded_waits(rank: RankTrace, work: pl.DataFrame) -> pl.DataFrame:
     JAX records nothing of ``block_until_ready``. A device that stands still when the thread goes on, and did work for
     most of the time before, is what it waited for. ``work`` is as of ``works``.
     """
-    own = pl.col("tid").is_in(threads(rank).implode())
+    own = pl.col("tid").is_in(pl.lit(threads(rank)).implode())
     ranges = rank[_RANGES].filter(own, ~pl.col("on_device"))
     ran = groups.ordered(work.select("start_ns", "end_ns"), ["end_ns"]).lazy()
     running = ran.select("end_ns", began_ns=pl.col("start_ns").reverse().cum_min().reverse())
@@ -130,7 +130,7 @@ def works(rank: RankTrace) -> pl.DataFrame:
     """What the devices ran in the order of their queues, each moment once, as of ``device.works``."""
     runs = rank[_RUNS].with_columns(pl.col("device").fill_null(0))
     on_cpu = runs.filter(pl.col("plane").cast(pl.String).str.starts_with("/host"))["device"].unique()
-    stream = pl.when(pl.col("device").is_in(on_cpu.implode())).then(0).otherwise("stream").alias("stream")
+    stream = pl.when(pl.col("device").is_in(pl.lit(on_cpu).implode())).then(0).otherwise("stream").alias("stream")
     reached = pl.col("end_ns").cum_max().shift(1).over(_PLACE)
     placed = done(
         rank[_EVENTS]
@@ -247,7 +247,9 @@ def _handed(rank: RankTrace) -> pl.DataFrame:
     names = distinct(rank[_OPS.only("name")]["name"]).drop_nulls()
     full = names.filter(host_activities.of_calls(names) == BACK_PRESSURE).implode()
     waiting = rank.where(_OPS, pl.col("name").is_in(full) & ~pl.col("tid").is_in(own)).filter(_LASTS)
-    launches = rank.where(_OPS, pl.col("event_id").is_in(rank.cached(_launched).implode()) & pl.col("tid").is_in(own))
+    launches = rank.where(
+        _OPS, pl.col("event_id").is_in(pl.lit(rank.cached(_launched)).implode()) & pl.col("tid").is_in(own)
+    )
     around = launches.select("pid", "tid", from_ns="start_ns", until_ns="end_ns").sort("from_ns")
     return (
         waiting.drop("pid", "tid")
@@ -265,7 +267,7 @@ def _launched(rank: RankTrace) -> pl.Series:
 
 def _waits(rank: RankTrace) -> pl.DataFrame:
     """Calls on the program's threads that wait for devices, or for others that do: event_id, tid, start_ns, end_ns."""
-    lasting = rank.where(_OPS, _LASTS & pl.col("tid").is_in(threads(rank).implode()))
+    lasting = rank.where(_OPS, _LASTS & pl.col("tid").is_in(pl.lit(threads(rank)).implode()))
     activity = host_activities.of_calls(lasting["name"])
     waiting = lasting.filter(activity.is_in(WAITING))
     return pl.concat(frame.select("event_id", "tid", "start_ns", "end_ns") for frame in (waiting, handed(rank)))
@@ -276,8 +278,8 @@ def _launches(rank: RankTrace) -> pl.DataFrame:
 
     That is the call itself, or the first one within it that waits: what is around a call is cut where that begins.
     """
-    is_launch = pl.col("event_id").is_in(rank.cached(_launched).implode()) & pl.col("tid").is_in(
-        threads(rank).implode()
+    is_launch = pl.col("event_id").is_in(pl.lit(rank.cached(_launched)).implode()) & pl.col("tid").is_in(
+        pl.lit(threads(rank)).implode()
     )
     spans = rank.where(_OPS, is_launch).sort("start_ns")
     waits = rank.cached(_waits).sort("start_ns")

@@ -140,13 +140,17 @@ def _calls(tables: Mapping[str, Held], wanted: Table) -> pl.DataFrame:
 
 def merged(reads: Iterable[Table]) -> dict[str, Table]:
     """Each table once, with every column that any of ``reads`` asks for."""
-    wanted: dict[str, Table] = {}
+    same: dict[str, list[Table]] = {}
     for table in reads:
-        known = wanted.get(table.name, replace(table, columns=()))
-        columns = {column.name: column for column in (*known.columns, *table.columns)}
-        is_single = known.of_single_launches and table.of_single_launches
-        wanted[table.name] = replace(table, columns=tuple(columns.values()), of_single_launches=is_single)
-    return wanted
+        same.setdefault(table.name, []).append(table)
+    return {name: _together(tables) for name, tables in same.items()}
+
+
+def _together(tables: Sequence[Table]) -> Table:
+    """The same table with every column that any of these has."""
+    columns = {column.name: column for table in tables for column in table.columns}
+    is_single = all(table.of_single_launches for table in tables)
+    return replace(tables[-1], columns=tuple(columns.values()), of_single_launches=is_single)
 
 
 def _asked(wanted: Mapping[str, Table], declared: Format) -> dict[str, Table]:

@@ -314,7 +314,7 @@ def _step_ns(report: Report, whole: float) -> float | None:
     mean = whole / int(counts[0])
     steps = report.tables.get("step_times")
     if steps is not None and not steps.is_empty():
-        times = steps.filter(pl.col("rank").is_in(compared["rank"].implode()))["total_ns"].to_list()
+        times = steps.filter(pl.col("rank").is_in(pl.lit(compared["rank"]).implode()))["total_ns"].to_list()
         if len(times) != counts[0] * compared["rank"].n_unique():
             # Of some steps nothing ran on a device.
             return None

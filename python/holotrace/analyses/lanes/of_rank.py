@@ -65,8 +65,8 @@ def _outermost(rank: RankTrace) -> pl.DataFrame:
     if calls.is_empty():
         return host_time.ranges(rank).select("tid", "start_ns", "end_ns", "name").filter(_is_part(rank))
     marked = rank[STEPS]
-    is_step = pl.col("event_id").is_in(marked["event_id"].implode()) & pl.col("start_ns").is_in(
-        marked["start_ns"].implode()
+    is_step = pl.col("event_id").is_in(pl.lit(marked["event_id"]).implode()) & pl.col("start_ns").is_in(
+        pl.lit(marked["start_ns"]).implode()
     )
     is_phase = among(calls["category"], _PHASES) & calls.select(_is_part(rank) & ~is_step).to_series()
     around = call_tree.outermost(calls, is_phase.fill_null(value=False))

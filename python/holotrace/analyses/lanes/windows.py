@@ -12,6 +12,7 @@ from holotrace.core.tables import STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import call_tree
 from holotrace.derive.kernel_kinds import COMPUTE
+from holotrace.derive.names import are_in, distinct
 from holotrace.diagnosis.calls import spans
 
 # As many times, and as many events of each, as a page of many ranks can carry.
@@ -78,14 +79,14 @@ class Events:
     @classmethod
     def of(cls, rank: RankTrace) -> Events:
         """The work on devices, by its stream, and the calls of the host, by how deep they are."""
-        work = rank[WORK].filter(pl.col("kind").is_in(list(KINDS)))
+        work = rank[WORK].lazy().filter(pl.col("kind").is_in(list(KINDS)))
         lane = pl.col("kind").cast(pl.String).replace_strict(KINDS, return_dtype=pl.String)
-        on_device = work.select(*_SPAN, lane=lane, track=pl.col("stream").cast(pl.Int64))
+        on_device = done(work.select(*_SPAN, lane=lane, track=pl.col("stream").cast(pl.Int64)))
         calls = spans(rank)
         depth = [pl.col("depth").alias("track")] if "depth" in calls.columns else ["event_id"]
         on_host = calls.select(*_SPAN, *depth, lane=pl.lit(HOST), tid="tid")
-        marked = rank[STEPS].select("event_id")
-        stepping = calls.join(marked, on="event_id", how="semi")["tid"].cast(pl.String).unique()
+        marked = are_in(calls["event_id"], rank[STEPS]["event_id"])
+        stepping = distinct(calls["tid"].filter(marked)).cast(pl.String)
         return cls(on_device, on_host, stepping)
 
     def during(self, times: pl.DataFrame, most: int) -> pl.DataFrame:
@@ -142,7 +143,7 @@ def _of_one_thread(calls: pl.DataFrame, stepping: pl.Series) -> pl.DataFrame:
         calls.lazy()
         .group_by("window", "tid")
         .agg(count=pl.len())
-        .sort("window", tid.is_in(stepping.implode()), "count", tid, descending=[False, True, True, False])
+        .sort("window", tid.is_in(pl.lit(stepping).implode()), "count", tid, descending=[False, True, True, False])
         .unique("window", keep="first", maintain_order=True)
     )
     of_one = calls.lazy().join(threads, on=["window", "tid"], how="semi", nulls_equal=True)

@@ -148,8 +148,8 @@ def _read(path: Origin) -> Schedule:
             f"{path} holds no forward and no backward pass that ended; record at least one iteration to its end"
         )
     ranks = passes["rank"].unique()
-    is_of_rank = pl.col("rank").is_in(ranks.implode()).fill_null(value=False)
-    is_pass = pl.col("event_id").is_in(passes["event_id"].implode())
+    is_of_rank = pl.col("rank").is_in(pl.lit(ranks).implode()).fill_null(value=False)
+    is_pass = pl.col("event_id").is_in(pl.lit(passes["event_id"]).implode())
     lost = spans.filter(~is_of_rank | (name.is_in(messages.PASSES) & ~is_pass))
     of_chunk = pl.format("{} of chunk {}", "name", "chunk")
     passes = passes.with_columns(shown=of_chunk if passes["chunk"].n_unique() > 1 else pl.col("name"))

@@ -213,7 +213,7 @@ def _without_pools(profile: Profile, modules: pl.DataFrame) -> pl.DataFrame:
     """Where it leads back to what a pool of threads does for itself, an operation is its own launch."""
     launches = profile.of_rows(["event_id", "name"], modules.select(event_id="launch_id").drop_nulls().unique())
     taken = launches.filter(pl.col("name").cast(pl.String).str.starts_with(_POOL))["event_id"]
-    is_pool = pl.col("launch_id").is_in(taken.implode()).fill_null(value=False)
+    is_pool = pl.col("launch_id").is_in(pl.lit(taken).implode()).fill_null(value=False)
     own = {"launch_id": pl.col("any_op"), "launch_ns": pl.col("start_ns"), "root": pl.lit(None, pl.UInt32)}
     return modules.with_columns(
         pl.when(is_pool).then(instead).otherwise(pl.col(name)).alias(name) for name, instead in own.items()

@@ -161,7 +161,7 @@ class ExportedSpace:
         if lines is not None:
             found = found.filter(pl.col("line").is_in(list(lines)))
         if rows is not None:
-            found = found.filter(pl.col("event_id").is_in(rows["event_id"].implode()))
+            found = found.filter(pl.col("event_id").is_in(pl.lit(rows["event_id"]).implode()))
         if having is not None:
             found = found.filter(pl.col(f"stat:{having}").is_not_null())
         if lacking is not None:

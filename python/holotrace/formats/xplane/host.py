@@ -57,10 +57,10 @@ def _categories(profile: Profile, found: pl.DataFrame) -> pl.Series:
     label = pl.col("label")
     python = profile.lines.filter(pl.col("role") == "host", label.str.contains(r"^(python|main|MainThread)(/|$)"))
     threads = roots["line"].unique() if roots.height else python["line"]
-    on_thread = found.filter(pl.col("line").is_in(threads.implode()), pl.col("end_ns") > pl.col("start_ns"))
+    on_thread = found.filter(pl.col("line").is_in(pl.lit(threads).implode()), pl.col("end_ns") > pl.col("start_ns"))
     on_thread = on_thread.join(names, on="name", how="left", maintain_order="left", nulls_equal=True)
     named = on_thread.filter(
-        ~pl.col("is_python"), ~pl.col("is_own") | pl.col("event_id").is_in(roots["event_id"].implode())
+        ~pl.col("is_python"), ~pl.col("is_own") | pl.col("event_id").is_in(pl.lit(roots["event_id"]).implode())
     )
     own = on_thread.filter(~pl.col("is_python"), pl.col("is_own"))
     annotations = named.filter(~_inside(named, own))["event_id"]

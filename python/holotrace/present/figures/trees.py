@@ -31,7 +31,7 @@ def traces(chart: Tree, table: pl.DataFrame, by: fmt.Scale) -> list[dict[str, An
     boxes = boxes.with_columns(outer=outer, own=path.str.extract(r"([^/]*)$"))
     # What is around a box is larger, so it is among the largest; a path with other slashes in it has nothing around it.
     boxes = boxes.with_columns(
-        pl.when(pl.col("outer").is_in(boxes[chart.x].implode())).then("outer").otherwise(pl.lit(""))
+        pl.when(pl.col("outer").is_in(pl.lit(boxes[chart.x]).implode())).then("outer").otherwise(pl.lit(""))
     )
     if boxes.is_empty():
         return []
