@@ -47,8 +47,10 @@ CALLS = (
 
 # Where the cores of a TPU meet before a program that exchanges data begins, as its profile calls it.
 BARRIER = "barrier-cores"
+# A message of a kernel of several, which ends with the last of them: its end tells nothing of clocks.
+GROUPED = "send/recv in a group"
 # Operations that a rank can leave before others have come to it, so that ends say nothing of clocks.
-_ONE_SIDED = r"^(send|recv|gather|scatter|_?(broadcast|reduce)(_oop)?)$|kernel_(broadcast|reduce)_|permute"
+_ONE_SIDED = r"^(send|recv|gather|scatter|_?(broadcast|reduce)(_oop)?)$|kernel_(broadcast|reduce)_|permute|in a group"
 # Of these all may stand still for the one that sends, which tells by when they end.
 BUT_BROADCASTS = r"^(send|recv|gather|scatter|_?reduce(_oop)?)$|kernel_reduce_|permute"
 _KEY = ("group", "group_ranks", "operation")

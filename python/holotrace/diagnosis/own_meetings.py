@@ -149,6 +149,7 @@ def _ready_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
     ended = computed["end_ns"].cum_max().gather(before.set(before < 0, None)) + base
     awaits_it = (pl.col("ready_ns") <= pl.col("start_ns")).all().over(*_QUEUE, "operation")
     known = asked.with_columns(ended.alias("ready_ns")).filter(awaits_it, "is_queued").select("event_id", "ready_ns")
+    known = known.unique("event_id", keep="last", maintain_order=True)
     return meetings.select("event_id").join(known, on="event_id", how="left", maintain_order="left")["ready_ns"]
 
 
