@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import holotrace
+from holotrace.derive import collectives
 from trace_files import write_trace
 
 RANKS, STEPS, ROUNDS = 4, 6, 3
@@ -97,3 +98,27 @@ def test_a_slow_link_of_a_ring_is_told_of_its_ranks_only(tmp_path: Path) -> None
 
 def test_nothing_is_told_of_an_even_ring_but_what_it_exposes(tmp_path: Path) -> None:
     assert set(ring(tmp_path).causes()["cause"]) <= {"exposed-transfer"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "told_as", "peer"),
+    [
+        ([("send", 1)], "send", 1),
+        ([("recv", 3)], "recv", 3),
+        ([("send", 1), ("recv", 3)], "batch_isend_irecv", None),
+        ([], "ncclDevKernel_SendRecv", None),
+    ],
+)
+def test_a_kernel_is_of_the_messages_that_the_host_asked_for_before(
+    tmp_path: Path, asked: list[tuple[str, int]], told_as: str, peer: int | None
+) -> None:
+    """Stages of pipelines that batch their messages met nobody, so that no factors were known of them."""
+    drawn = Drawn(0)
+    drawn.asks("send", 2)
+    drawn.launch("ncclDevKernel_SendRecv", 200, 300, 20)
+    for collective, rank in asked:
+        drawn.asks(collective, rank)
+    drawn.launch("ncclDevKernel_SendRecv", 400, 500, 24)
+    path = write_trace(tmp_path / "rank-0.json", rank=0, world=RANKS, events=drawn.events)
+    (calls,) = holotrace.open(path).map(collectives.calls, collectives.READS)
+    assert calls.select("collective", "peer_rank").rows() == [("send", 2), (told_as, peer)]
