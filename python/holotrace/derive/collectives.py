@@ -58,7 +58,7 @@ _ONE_SIDED = (
 # Of these all may stand still for the one that sends, which tells by when they end.
 BUT_BROADCASTS = rf"^(send|recv|{BATCHED}|gather|scatter|_?reduce(_oop)?)$|kernel_reduce_|permute"
 _KEY = ("group", "group_ranks", "operation")
-SEND, RECEIVE = "send", "recv"
+SEND, RECEIVE = grouped_messages.SEND, grouped_messages.RECEIVE
 # Calls without a number: windows start at most so many calls of one kernel apart (seen: 5), ...
 _MOST_SHIFT = 32
 # ... and so many calls at the start of a recording are enough to see by how many.
@@ -78,7 +78,7 @@ def calls(rank: RankTrace) -> pl.DataFrame:
     found = (
         rank.where(_EVENTS, pl.col("kind") == COMMUNICATION)
         .lazy()
-        .join(_known(rank).lazy(), on="event_id", how="left")
+        .join(_known(rank), on="event_id", how="left")
         .with_columns(
             # A kernel that was launched before the recording has no args, but its queue serves one group.
             *(_of_queue(column) for column in ("group", "group_ranks", "group_description", "group_size")),
@@ -102,9 +102,9 @@ def calls(rank: RankTrace) -> pl.DataFrame:
     return exposed.with_columns(since_1970)[[column.name for column in CALLS]]
 
 
-def _known(rank: RankTrace) -> pl.DataFrame:
+def _known(rank: RankTrace) -> pl.LazyFrame:
     """What is recorded of each operation, of kernels that are a group of messages by what the host asked for."""
-    known = rank[_KNOWN].unique("event_id")
+    known = rank[_KNOWN].lazy().unique("event_id")
     messages = rank.cached(grouped_messages.of_rank)
     if messages.is_empty():
         return known
@@ -118,8 +118,9 @@ def _known(rank: RankTrace) -> pl.DataFrame:
         source_rank=pl.when(is_one & ~is_sent).then(pl.col("source_rank").first()),
         destination_rank=pl.when(is_one & is_sent).then(pl.col("destination_rank").first()),
     )
-    told = kernels.select(pl.col(name).cast(known.schema[name]) for name in kernels.columns)
-    return pl.concat([known, told], how="diagonal")
+    schema = rank[_KNOWN].schema
+    told = kernels.select(pl.col(name).cast(schema[name]) for name in kernels.columns)
+    return pl.concat([known, told.lazy()], how="diagonal")
 
 
 def barriers(rank: RankTrace) -> pl.DataFrame:

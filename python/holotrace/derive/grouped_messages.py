@@ -17,7 +17,7 @@ _ASKED = COLLECTIVES.only(
     *("source_rank", "destination_rank", "in_elements", "out_elements"),
 )
 READS = (_WORK, _LAUNCHES, _ASKED)
-_SENDS, _RECEIVES = r"^i?send\b", r"^i?recv\b"
+SEND, RECEIVE = "send", "recv"
 NONE = pl.DataFrame(
     schema={
         **{column.name: column.unit.dtype for column in _ASKED.columns if column.name in ("event_id", *_TOLD)},
@@ -34,16 +34,15 @@ def of_rank(rank: RankTrace) -> pl.DataFrame:
     The host asks for each, and the kernel is launched when the group ends: the next one that is launched on the thread
     and of which nothing is told.
     """
-    communicating = rank.where(_WORK, pl.col("kind") == COMMUNICATION)["event_id"]
     known = rank[_ASKED]
-    if known.is_empty() or communicating.is_in(known["event_id"].implode()).all():
+    messages = known.filter(known["collective"].is_in((SEND, RECEIVE)))
+    if messages.is_empty():
         return NONE
-    name = pl.col("collective").cast(pl.String)
-    is_send = name.str.contains(_SENDS)
-    is_message = is_send | name.str.contains(_RECEIVES)
-    asked = known.filter(is_message, ~pl.col("event_id").is_in(communicating.implode()))
-    if asked.is_empty():
+    communicating = rank.where(_WORK, pl.col("kind") == COMMUNICATION)["event_id"]
+    asked = messages.filter(~messages["event_id"].is_in(communicating.implode()))
+    if asked.is_empty() or communicating.is_in(known["event_id"].implode()).all():
         return NONE
+    is_send = pl.col("collective") == SEND
     launches = rank[_LAUNCHES].filter(pl.col("device_event_id").is_in(communicating.implode()))
     launched = launches.select("pid", "tid", launched_ns="launch_start_ns", kernel="device_event_id")
     grouped = (
