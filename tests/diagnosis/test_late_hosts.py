@@ -250,3 +250,26 @@ def test_a_pause_that_others_waited_for_was_no_wait_for_these(other_ns: int, is_
     pause = {"row": "late", "cause": "host-pause", "at_ns": 100_000, "start_ns": 20_000, "time_ns": 10_000}
     rows = filled(pl.DataFrame([pause]), account.COLUMNS).with_columns(rank=pl.lit(0, pl.Int64))
     assert list(causes._late(rows, visits)) == ([0] if is_own else [])
+
+
+def test_what_a_host_does_begins_when_it_has_waited_for_its_device(tmp_path: Path) -> None:
+    """What a checkpoint waited for was its own, so that whatever made the device late cost nothing any more."""
+
+    def event(cat: str, name: str, ts: int, dur: int, **args: int) -> dict[str, Any]:
+        place = {"pid": 0, "tid": 7} if cat in ("kernel", "gpu_memcpy") else {"pid": 1, "tid": 1}
+        return {"ph": "X", "cat": cat, "name": name, **place, "ts": ts, "dur": dur, "args": args}
+
+    events = [
+        event("cuda_runtime", "cudaLaunchKernel", 0, 5, correlation=1),
+        event("kernel", "gemm", 10, 5_000, correlation=1, stream=7, device=0),
+        event("python_function", "torch/serialization.py(964): save", 15, 7_985),
+        event("cuda_runtime", "cudaMemcpyAsync", 20, 5, correlation=2),
+        event("gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", 5_011, 100, correlation=2, stream=7, device=0),
+        event("cuda_runtime", "cudaStreamSynchronize", 30, 5_090, correlation=3),
+        event("cuda_runtime", "cudaLaunchKernel", 8_000, 5, correlation=4),
+        event("kernel", "gemm", 8_010, 1_000, correlation=4, stream=7, device=0),
+    ]
+    write_trace(tmp_path / "rank-0.json", events=events)
+    (rows,) = holotrace.open(tmp_path).map(account.account, account.READS)
+    began = rows.filter(pl.col("row") == account.LATE, pl.col("time_ns") > 0)["start_ns"]
+    assert (began // 1_000).to_list() == [5_120]

@@ -20,6 +20,8 @@ _ON_HOSTS = (
     .str.contains(r"^(gloo|mpi|ucc|ccl):_?(all|barrier|reduce_scatter)")
     .fill_null(value=False)
 )
+# Kernels of several messages go on for those to others.
+_IN_GROUPS = (pl.col("operation").cast(pl.String) == collectives.GROUPED).fill_null(value=False)
 # So few of those that leave early are matched in error.
 _EARLY_RATIO = 0.1
 _IS_BARRIER = pl.col("collective").cast(pl.String) == collectives.BARRIER
@@ -55,7 +57,7 @@ def of_ranks(calls: pl.DataFrame, *, are_awaited_later: bool = False, with_broad
         collectives.comparable(calls, collectives.BUT_BROADCASTS) if with_broadcasts else collectives.comparable(calls)
     )
     found = _matched(known) if are_awaited_later else collectives.matched(collectives.by_member(known))
-    telling = _awaited(found) if are_awaited_later else collectives.comparable(found)
+    telling = _awaited(found) if are_awaited_later else _telling(found)
     offsets = _offsets(telling)
     arrival, left, freed = pl.col("arrival_ns"), pl.col("left_ns"), pl.col("freed_ns")
     come, first_left = arrival.max().over("match"), left.min().over("match")
@@ -72,7 +74,7 @@ def of_ranks(calls: pl.DataFrame, *, are_awaited_later: bool = False, with_broad
         placed = placed.with_columns(left_ns=pl.when(_IS_HELD).then(left).otherwise(over))
     return (
         placed.with_columns(freed_ns=left.min().over("match", "of_rank"))
-        .filter(come - first_left <= _TOLERANCE_NS, ends_at_once | are_together | _ON_HOSTS)
+        .filter(come - first_left <= _TOLERANCE_NS, ends_at_once | are_together | _ON_HOSTS | _IN_GROUPS)
         .sort("left_ns", "arrival_ns", "match")
         .with_columns(
             come_ns=come,
@@ -85,14 +87,20 @@ def of_ranks(calls: pl.DataFrame, *, are_awaited_later: bool = False, with_broad
     )
 
 
+def _telling(matched: pl.DataFrame) -> pl.DataFrame:
+    """Those that tell clocks by their ends; messages of groups only where there is nothing else."""
+    telling = collectives.comparable(matched)
+    return matched.filter(_IN_GROUPS) if telling.is_empty() else telling
+
+
 def _offsets(telling: pl.DataFrame) -> pl.DataFrame:
     """How far the clock of each rank is ahead, by calls that tell it: of_rank, clock_offset_ns.
 
-    Of hosts whose threads leave late the ends tell little. Their clocks are taken to agree, unless by that a rank left
-    what another had not come to.
+    Of hosts whose threads leave late, and of messages in groups, the ends tell little. Their clocks are taken to agree,
+    unless by that a rank left what another had not come to.
     """
     found = clocks.offsets(clocks.ends(telling)).select(of_rank="rank", clock_offset_ns="offset_ns")
-    if telling.is_empty() or not telling.select(_ON_HOSTS.all()).item():
+    if telling.is_empty() or not telling.select((_ON_HOSTS | _IN_GROUPS).all()).item():
         return found
     same = found.with_columns(clock_offset_ns=pl.lit(0, pl.Int64))
 

@@ -11,7 +11,7 @@ from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit, filled
 from holotrace.core.tables import COLLECTIVES, DEVICE_EVENTS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import busy, intervals
+from holotrace.derive import busy, grouped_messages, intervals
 from holotrace.derive.epoch import base_ns
 from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE
 from holotrace.efficiency.arguments import listed
@@ -23,7 +23,7 @@ _KNOWN = COLLECTIVES.only(
     *("event_id", "collective", "sequence", "group", "group_description", "group_ranks", "group_size"),
     *("in_elements", "out_elements", "element_type", "arrived_ns", "source_rank", "destination_rank"),
 )
-READS = (_EVENTS, _KNOWN)
+READS = (_EVENTS, _KNOWN, *grouped_messages.READS)
 CALLS = (
     Column("group", Unit.LABEL, "Process group; null if unknown"),
     Column("group_ranks", Unit.LABEL, "Ranks in the group, JSON; null if unknown"),
@@ -47,12 +47,18 @@ CALLS = (
 
 # Where the cores of a TPU meet before a program that exchanges data begins, as its profile calls it.
 BARRIER = "barrier-cores"
+# A message of a kernel of several, which ends with the last of them: its end tells nothing of clocks.
+GROUPED = "send/recv in a group"
+# A kernel of several, by what starts it in PyTorch.
+BATCHED = "batch_isend_irecv"
 # Operations that a rank can leave before others have come to it, so that ends say nothing of clocks.
-_ONE_SIDED = r"^(send|recv|gather|scatter|_?(broadcast|reduce)(_oop)?)$|kernel_(broadcast|reduce)_|permute"
+_ONE_SIDED = (
+    rf"^(send|recv|{BATCHED}|gather|scatter|_?(broadcast|reduce)(_oop)?)$|kernel_(broadcast|reduce)_|permute|in a group"
+)
 # Of these all may stand still for the one that sends, which tells by when they end.
-BUT_BROADCASTS = r"^(send|recv|gather|scatter|_?reduce(_oop)?)$|kernel_reduce_|permute"
+BUT_BROADCASTS = rf"^(send|recv|{BATCHED}|gather|scatter|_?reduce(_oop)?)$|kernel_reduce_|permute"
 _KEY = ("group", "group_ranks", "operation")
-SEND, RECEIVE = "send", "recv"
+SEND, RECEIVE = grouped_messages.SEND, grouped_messages.RECEIVE
 # Calls without a number: windows start at most so many calls of one kernel apart (seen: 5), ...
 _MOST_SHIFT = 32
 # ... and so many calls at the start of a recording are enough to see by how many.
@@ -72,7 +78,7 @@ def calls(rank: RankTrace) -> pl.DataFrame:
     found = (
         rank.where(_EVENTS, pl.col("kind") == COMMUNICATION)
         .lazy()
-        .join(rank[_KNOWN].lazy().unique("event_id"), on="event_id", how="left")
+        .join(_known(rank), on="event_id", how="left")
         .with_columns(
             # A kernel that was launched before the recording has no args, but its queue serves one group.
             *(_of_queue(column) for column in ("group", "group_ranks", "group_description", "group_size")),
@@ -94,6 +100,27 @@ def calls(rank: RankTrace) -> pl.DataFrame:
     # Ranks of one job may count from different moments.
     since_1970 = pl.col("start_ns", "end_ns") + base_ns(rank.metadata)
     return done(exposed.sort("start_ns", "end_ns", "event_id").with_columns(since_1970))
+
+
+def _known(rank: RankTrace) -> pl.LazyFrame:
+    """What is recorded of each operation, of kernels that are a group of messages by what the host asked for."""
+    known = rank[_KNOWN].lazy().unique("event_id")
+    messages = rank.cached(grouped_messages.of_rank)
+    if messages.is_empty():
+        return known
+    is_one, is_sent = pl.len() == 1, pl.col("source_rank").first() == rank.rank
+    one = pl.when(is_sent).then(pl.lit(SEND)).otherwise(pl.lit(RECEIVE))
+    kernels = messages.group_by("event_id", maintain_order=True).agg(
+        pl.col("group", "group_ranks", "group_description", "group_size", "element_type").first(),
+        collective=pl.when(is_one).then(one).otherwise(pl.lit(BATCHED)),
+        in_elements=pl.col("element_count").filter(pl.col("source_rank") == rank.rank).sum(),
+        out_elements=pl.col("element_count").filter(pl.col("source_rank") != rank.rank).sum(),
+        source_rank=pl.when(is_one & ~is_sent).then(pl.col("source_rank").first()),
+        destination_rank=pl.when(is_one & is_sent).then(pl.col("destination_rank").first()),
+    )
+    schema = rank[_KNOWN].schema
+    told = kernels.select(pl.col(name).cast(schema[name]) for name in kernels.columns)
+    return pl.concat([known, told.lazy()], how="diagonal")
 
 
 def barriers(rank: RankTrace) -> pl.DataFrame:

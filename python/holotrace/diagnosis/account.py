@@ -94,7 +94,7 @@ WORK_EVENTS = idle_windows.WORK_EVENTS
 _OPERATORS = CPU_OPS.only("name", "external", "input_dims")
 READS = (
     *xla_gaps.READS,
-    pairs.KNOWN,
+    *pairs.READS,
     *rounds.READS,
     *own_meetings.READS,
     *host.READS,

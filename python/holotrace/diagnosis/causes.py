@@ -24,6 +24,7 @@ from holotrace.diagnosis import (
     not_recorded,
     one_cause,
     over_time,
+    pairs,
     profiled,
     recording,
     slow_work,
@@ -146,7 +147,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     unprofiled_ns = profiled.measured_ns(rows) if unprofiled_ns is None else unprofiled_ns
     rows = alike.rows(profiled.alike(rows) if unprofiled_ns is None else profiled.as_launching(rows))
     come = _arrived(rows, windows)
-    visits = _visits(come)
+    visits = pairs.apart(_visits(come))
     offsets = dict(visits.select("rank", "clock_offset_ns").unique("rank").iter_rows())
     ranks = tuple(windows["rank"].unique().sort())
     ends = dict(windows.select("rank", "at_ns").iter_rows())

@@ -166,9 +166,9 @@ def of_launching_threads(rank: RankTrace) -> pl.DataFrame:
 def stalls(rank: RankTrace) -> pl.DataFrame:
     """What else than waiting kept hosts from launching in gaps, by what is responsible.
 
-    Returns ``event_id``, ``cause``, ``responsible``, ``began_ns`` (when that began, or the launch before it returned),
-    ``returned_ns``, ``end_ns`` of the gap, ``share_ns``, its part of that, and ``is_own``: whether the host is known to
-    have done something itself, and not to have waited for anybody.
+    Returns ``event_id``, ``cause``, ``responsible``, ``began_ns`` (when that began, or the launch or the wait before it
+    returned), ``returned_ns``, ``end_ns`` of the gap, ``share_ns``, its part of that, and ``is_own``: whether the host
+    is known to have done something itself, and not to have waited for anybody.
     """
     every = rank.cached(of_all_devices)
     calls = rank.cached(host_calls)
@@ -188,7 +188,8 @@ def stalls(rank: RankTrace) -> pl.DataFrame:
     )
     call = open_calls.looked_up(calls, stood["event_id"], "start_ns", "end_ns").rename({"end_ns": "until_ns"})
     inner = open_calls.looked_up(calls, stood["inner_id"], "name")["name"]
-    launched = rank[WORK_EVENTS].lazy().select(before_ns="launch_ns").drop_nulls().sort("before_ns")
+    before = [rank[WORK_EVENTS]["launch_ns"], rank.cached(of_launching_threads)["returned_ns"]]
+    launched = pl.concat(before).drop_nulls().sort().alias("before_ns").to_frame().lazy()
     return done(
         stood.lazy()
         .with_columns(call, is_own=~is_pause & ~matching(inner, _AWAITING))

@@ -80,6 +80,9 @@ class _Visit:
     queue: str
     # How many of the rank's operations of this kind it stood still for.
     held_ratio: float
+    # The kernel, and when it ended, if it is that of several messages.
+    kernel: int | None = None
+    ended_ns: int = 0
 
 
 class Meetings:
@@ -115,17 +118,21 @@ class Meetings:
         self._meetings: dict[int, list[_Visit]] = {}
         of_group = pl.concat_str("group", "group_ranks", ignore_nulls=True)
         queue = pl.coalesce(pl.col("queue").cast(pl.String), of_group)
-        held_ratio = (pl.col("time_ns") > 0).mean().over("rank", "collective", "group", "group_ranks")
+        held_ratio = (
+            (pl.col("time_ns") > 0).mean().over("rank", "collective", "group", "group_ranks").alias("held_ratio")
+        )
         for row in visits.select(
             *("match", "rank", "arrival_ns", "left_ns", "time_ns"),
             pl.col("needed_ns", "ready_ns") - pl.col("clock_offset_ns"),
             queue if "queue" in visits.columns else of_group,
-            held_ratio=held_ratio,
+            held_ratio,
+            *_kernels(visits),
         ).iter_rows():
             self._meetings.setdefault(row[0], []).append(_Visit(*row[1:]))
         # When the last one came to each.
         self._come = {match: max(visit.arrival_ns for visit in visits) for match, visits in self._meetings.items()}
         self._order = sorted(self._meetings, key=lambda match: self._come[match])
+        self._last = self._last_of_kernels()
         self._ranks = {*self._ends, *visits["rank"]}
         met = {frozenset(visit.rank for visit in visits) for visits in self._meetings.values()}
         self._groups = _groups(self._ends, met)
@@ -164,6 +171,7 @@ class Meetings:
         }
         # By rank and queue, when the meeting before was left: as recorded, and now.
         before: dict[tuple[int, str], tuple[int, float]] = {}
+        several = _Kernels(self._last)
         for match in self._order:
             visits = self._meetings[match]
             come = self._come[match]
@@ -181,16 +189,31 @@ class Meetings:
             for visit in visits:
                 transfer = visit.left_ns - come
                 ended = came + transfer * factor
-                before[visit.rank, visit.queue] = visit.left_ns, ended
+                left = visit.left_ns
+                if visit.kernel is not None:
+                    ended, left = several.ended(visit.kernel, ended), visit.ended_ns
+                before[visit.rank, visit.queue] = left, ended
+                if visit.kernel is not None and self._last[visit.kernel][0] != match:
+                    continue
                 moved = ranks[visit.rank]
                 # What it stood still for until it came is needed at once.
-                until = visit.left_ns + (QUEUED_NS if visit.held_ns > 0 else 0)
+                until = left + (QUEUED_NS if visit.held_ns > 0 else 0)
                 if visit.needed_ns is not None and visit.needed_ns > until:
                     moved.goes_on(visit.needed_ns, visit.needed_ns, ended, 1.0)
                 elif visit.held_ns > 0:
                     # A transfer of its own that was recorded as hidden in part stays so.
-                    moved.goes_on(visit.left_ns, visit.left_ns - visit.held_ns, ended, visit.held_ratio)
+                    moved.goes_on(left, left - visit.held_ns, ended, visit.held_ratio)
         return {rank: round(ranks[rank].at(end)) for rank, end in self._ends.items()}
+
+    def _last_of_kernels(self) -> dict[int, tuple[int, int]]:
+        """Of kernels of several messages the meeting that is held last, and for how long each went on after all."""
+        last: dict[int, tuple[int, int]] = {}
+        for match in self._order:
+            for visit in self._meetings[match]:
+                if visit.kernel is not None:
+                    _, after = last.get(visit.kernel, (match, visit.ended_ns))
+                    last[visit.kernel] = match, min(after, visit.ended_ns - visit.left_ns)
+        return last
 
     def _host(self, rank: int, change: Change) -> HostClock | None:
         if rank not in self._waits:
@@ -203,6 +226,27 @@ class Meetings:
     def _removals(self, rank: int, *removed: Mapping[int, Removed]) -> _Removals:
         offset = self.offsets.get(rank, 0)
         return _Removals([(at - offset, ns) for each in removed for at, ns in each.get(rank, ())])
+
+
+class _Kernels:
+    """When kernels of several messages end: when the last of these is over."""
+
+    def __init__(self, last: Mapping[int, tuple[int, int]]) -> None:
+        self._last = last
+        self._over: dict[int, float] = {}
+
+    def ended(self, kernel: int, over: float) -> float:
+        """When it ends, as far as that is known when one of its messages is ``over``."""
+        self._over[kernel] = max(over, self._over.get(kernel, over))
+        return self._over[kernel] + self._last[kernel][1]
+
+
+def _kernels(visits: pl.DataFrame) -> list[pl.Expr]:
+    """The kernel of each visit that is one of several of it, and when that ended; see ``pairs.apart``."""
+    if "message_count" not in visits.columns:
+        return []
+    kernel = pl.when(pl.col("message_count") > 1).then(pl.struct("rank", "event_id").rank("dense"))
+    return [kernel.alias("kernel"), pl.col("ended_ns")]
 
 
 class _Moved:

@@ -149,8 +149,9 @@ def _ready_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
     ended = computed["end_ns"].cum_max().gather(before.set(before < 0, None)) + base
     awaits_it = (pl.col("ready_ns") <= pl.col("start_ns")).all().over(*_QUEUE, "operation")
     known = asked.hstack([ended.alias("ready_ns")]).lazy().filter(awaits_it, "is_queued").select("event_id", "ready_ns")
+    once = known.unique("event_id", keep="last", maintain_order=True)
     every = meetings[["event_id"]].lazy()
-    return done(every.join(known, on="event_id", how="left", maintain_order="left"))["ready_ns"]
+    return done(every.join(once, on="event_id", how="left", maintain_order="left"))["ready_ns"]
 
 
 def _needed_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:

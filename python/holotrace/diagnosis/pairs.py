@@ -7,16 +7,61 @@ import polars as pl
 from holotrace.core.plans import done
 from holotrace.core.tables import COLLECTIVES
 from holotrace.core.trace import RankTrace
+from holotrace.derive import grouped_messages
+from holotrace.derive.collectives import GROUPED
 
 PAIR = "send/recv"
 KNOWN = COLLECTIVES.only("event_id", "source_rank", "destination_rank")
+READS = (KNOWN, *grouped_messages.READS)
 
 
 def paired(calls: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     """The calls of ``collectives.calls``, sends and receives whose other end is known as those of a group of two.
 
-    Their order tells which belong together, since the numbers of a group's ends need not agree.
+    Their order tells which belong together, since the numbers of a group's ends need not agree. A kernel that sends and
+    receives has a row for each of its messages.
     """
+    grouped = rank.cached(grouped_messages.of_rank)
+    if not grouped.is_empty():
+        others = _alone(calls.join(grouped, on="event_id", how="anti"), rank)
+        found = pl.concat([others, _grouped(calls, grouped, others.schema)])
+        return found.sort("start_ns", "end_ns", "event_id", maintain_order=True)
+    return _alone(calls, rank)
+
+
+def apart(visits: pl.DataFrame) -> pl.DataFrame:
+    """The visits of meetings, those of a kernel's messages as if each of these had ended by itself.
+
+    A kernel goes on until the last of its messages is over, whose data moves from when both of its ends are there. So
+    its message to a rank that came in time was over as soon as the faster of its ends would have been without others.
+    """
+    of_kernel = ["rank", "event_id"]
+    several = pl.len().over(of_kernel) > 1
+    if "event_id" not in visits.columns or not visits.select((several & (pl.col("collective") == PAIR)).any()).item():
+        return visits
+    come, last = pl.col("arrival_ns").max().over("match"), pl.col("come_ns").max().over(of_kernel)
+    found = visits.with_columns(come_ns=come, message_count=pl.len().over(of_kernel))
+    found = found.with_columns(took_ns=(pl.col("left_ns") - last).clip(lower_bound=0), ended_ns="left_ns")
+    is_message = (pl.col("message_count").max().over("match") > 1) & (pl.col("collective") == PAIR)
+    over = pl.col("come_ns") + pl.col("took_ns").min().over("match")
+    return found.with_columns(left_ns=pl.when(is_message).then(over).otherwise("left_ns")).drop("took_ns")
+
+
+def _grouped(calls: pl.DataFrame, messages: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
+    """The messages of kernels that send and receive, each with what is known of its kernel; steps number them."""
+    told = messages.with_columns(
+        group_ranks=pl.format("[{}, {}]", "source_rank", "destination_rank"),
+        group_size=pl.lit(2),
+        operation=pl.lit(GROUPED),
+        collective=pl.lit(PAIR),
+    ).drop("source_rank", "destination_rank")
+    known = calls.select("event_id", *(name for name in calls.columns if name not in told.columns))
+    found = told.join(known, on="event_id", maintain_order="left").with_columns(sequence="step")
+    return found.select(pl.col(name).cast(dtype) for name, dtype in schema.items())
+
+
+def _alone(calls: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
+    """The calls, sends and receives that are a kernel each as those of a group of two."""
     operation = pl.col("collective").cast(pl.String)
     known = rank[KNOWN].unique("event_id")
     own = rank.rank

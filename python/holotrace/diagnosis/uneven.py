@@ -334,9 +334,14 @@ def _class(job: Job, rank: int, kinds: pl.DataFrame, beyond: pl.DataFrame) -> st
 
 
 def _are_stages(job: Job, ranks: Sequence[int]) -> bool:
-    """Whether any of the ranks sends to others, or receives from them."""
-    pairs = job.visits.filter(pl.col("rank").is_in(ranks), pl.col("collective").cast(pl.String) == PAIR)
-    return not pairs.is_empty()
+    """Whether any of the ranks sends to others, or receives from them.
+
+    In a ring all ranks always do both at once, as what they pass on, such as keys and values, is not what they compute.
+    """
+    messages = job.visits.filter(pl.col("collective").cast(pl.String) == PAIR)
+    if "message_count" in messages.columns and (messages["message_count"] > 1).all():
+        return False
+    return bool(messages["rank"].is_in(ranks).any())
 
 
 def _met(segments: pl.DataFrame, job: Job) -> pl.DataFrame:
