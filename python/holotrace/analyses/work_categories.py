@@ -8,6 +8,7 @@ import polars as pl
 
 from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Stacked
+from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit
 from holotrace.core.trace import RankTrace
 from holotrace.derive import modelled_work
@@ -32,6 +33,7 @@ _MEANINGS = {
     "linalg": "factorizations, linear systems, eigenvalues and singular values",
     "other": "all else",
 }
+_SUMS = tuple(pl.col("share_ns").filter(pl.col("category") == name).sum().alias(f"{name}_ns") for name in CATEGORIES)
 
 
 @per_rank(
@@ -57,11 +59,11 @@ def work_categories(rank: RankTrace, *, by_step: bool = False) -> pl.DataFrame:
         by_step: One row for each step; by default one for the whole recording.
     """
     keys = ["category", "step"] if by_step else ["category"]
-    rows = rank.cached(modelled_work.parts).group_by(keys).agg(pl.col("share_ns").sum())
+    rows = rank.cached(modelled_work.parts).lazy().group_by(keys).agg(pl.col("share_ns").sum())
     rows = rows if by_step else rows.with_columns(step=pl.lit(None, pl.Int64()))
     named = pl.when(pl.col("category").is_in(CATEGORIES)).then("category").otherwise(pl.lit(OTHER))
-    sums = [pl.col("share_ns").filter(named == name).sum().alias(f"{name}_ns") for name in CATEGORIES]
-    return rows.group_by("step").agg(pl.col("share_ns").sum().alias("busy_ns"), *sums).sort("step")
+    sums = rows.with_columns(category=named).group_by("step").agg(pl.col("share_ns").sum().alias("busy_ns"), *_SUMS)
+    return done(sums.sort("step"))
 
 
 @work_categories.rule

@@ -265,25 +265,27 @@ def peak_of_sums() -> pl.Expr:
     return pl.col("held_flops").cast(pl.Float64) / pl.col("at_peak_as").cast(pl.Float64) * 1e9
 
 
+@lru_cache
 def is_known() -> pl.Expr:
     """Whether the work of a call is known: on matrix units its operations, which its bytes do not tell."""
     has_bytes = pl.col("moved_bytes").is_not_null() & ~pl.col("is_matrix")
     return (pl.col("flops").is_not_null() | has_bytes) & ~pl.col("is_partial")
 
 
-def limits() -> list[pl.Expr]:
+@lru_cache
+def limits() -> tuple[pl.Expr, ...]:
     """Of each call the time that the device's limits allow, and its work as far as rates follow from it."""
     is_known = ~pl.col("is_partial") & pl.col("confidence").is_not_null()
     computing, moving = pl.col("flops") / pl.col("peak_flops"), pl.col("moved_bytes") / pl.col("peak_bytes")
     # What runs on matrix units is not held against the memory alone.
     is_told = is_known & moving.is_not_null() & (computing.is_not_null() | ~pl.col("is_matrix"))
     by = pl.when(computing.fill_null(0) > moving).then(pl.lit("compute")).otherwise(pl.lit("memory"))
-    return [
+    return (
         pl.when(is_told).then(pl.max_horizontal(computing, moving)).alias("roof_ns"),
         pl.when(is_told).then(by).alias("bound_by"),
         pl.when(is_known).then(pl.col("flops").cast(pl.Float64)).alias("counted_flops"),
         pl.when(is_known).then(pl.col("moved_bytes").cast(pl.Float64)).alias("counted_bytes"),
-    ]
+    )
 
 
 def outside(rank: RankTrace) -> pl.DataFrame:

@@ -36,6 +36,9 @@ _IN_GAPS: Mapping[str, str] = {
 # In a step the host waits for devices that work; in a gap nothing works, and reading back takes its own time.
 _IN_STEPS = {**_IN_GAPS, classes.SYNCHRONIZATION: xla.WAIT, classes.FULL_QUEUE: xla.BACK_PRESSURE}
 _DEVICE = ("device", "stream")
+# Made once: a rank takes as long to make them as to sum by them.
+_SUMS = tuple(pl.col("share_ns").filter(pl.col("part") == each).sum().alias(f"{each}_ns") for each in PARTS)
+_TAKEN = tuple(pl.col(f"{each}_ns").fill_null(0) for each in PARTS)
 
 
 def of_gaps(rank: RankTrace, *, min_gap_ns: int, by_stream: bool) -> pl.DataFrame:
@@ -124,9 +127,7 @@ def _wide(shares: pl.DataFrame, windows: pl.Series, names: Mapping[str, str]) ->
     """A row per window, in their order: its parts, the largest as ``cause``, and ``detail``, what most of that was."""
     part = pl.col("cause").replace_strict(names, default=xla.PROGRAM, return_dtype=pl.String)
     told = shares.lazy().select("window", "responsible", "share_ns", part=part)
-    sums = told.group_by("window").agg(
-        pl.col("share_ns").filter(pl.col("part") == each).sum().alias(f"{each}_ns") for each in PARTS
-    )
+    sums = told.group_by("window").agg(_SUMS)
     largest = (
         told.group_by("window", "part")
         .agg(
@@ -141,7 +142,7 @@ def _wide(shares: pl.DataFrame, windows: pl.Series, names: Mapping[str, str]) ->
     return done(
         every.join(sums, on="window", how="left", maintain_order="left")
         .join(largest, on="window", how="left", maintain_order="left")
-        .select(*(pl.col(f"{each}_ns").fill_null(0) for each in PARTS), "cause", "detail")
+        .select(*_TAKEN, "cause", "detail")
     )
 
 
