@@ -9,13 +9,12 @@ import polars as pl
 
 from holotrace.core.plans import done
 from holotrace.core.trace import RankTrace
-from holotrace.derive import exchange_waits, intervals, optimizer_ranges
+from holotrace.derive import intervals, optimizer_ranges
 from holotrace.derive.kernel_kinds import COMMUNICATION
-from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
-from holotrace.derive.vendors import ALLOCATING, BLOCKING
 from holotrace.diagnosis import (
     called,
+    device_waits,
     idle_windows,
     interrupted,
     lead,
@@ -26,8 +25,6 @@ from holotrace.diagnosis import (
     rounds,
 )
 from holotrace.diagnosis.calls import (
-    among,
-    call_names,
     host_calls,
     main_thread,
     matching,
@@ -47,7 +44,6 @@ from holotrace.diagnosis.classes import (
     STEP_RANGE,
     SYNCHRONIZATION,
     UNRECORDED,
-    is_of_program,
 )
 
 WORK_EVENTS = idle_windows.WORK_EVENTS
@@ -63,12 +59,9 @@ _RETURN_NS = 60_000
 # A device begins so soon with what is launched while it has nothing else to do.
 _PROMPT_NS = 10_000
 _SENDING = re.compile(r"HtoD|Host -> Device|HOST_TO_DEVICE")
-# No host waits for what its device copies within itself.
-_WITHIN = re.compile(r"DtoD|Device -> Device|DEVICE_TO_DEVICE")
 # What the next step begins with: reduced gradients, or parameters that were gathered.
 _NEEDED_NEXT = re.compile(r"(?i)reduce|gather")
 # Operators of others that never are called but by these.
-_READING = ("aten::nonzero",)  # tells more than what needs it, as indexing with a mask
 _READ_BY = {"aten::_local_scalar_dense": "aten::item"}
 _LAUNCHING, _LASTING = (LAUNCH, FULL_QUEUE, PYTHON), (FUNCTION, PAUSE)
 # Keeps the host from being too far ahead of its device.
@@ -159,8 +152,8 @@ def of_launching_threads(rank: RankTrace) -> pl.DataFrame:
     # Null where devices did nothing.
     begun_ns = pl.lit(rank[WORK_EVENTS]["start_ns"].min(), pl.Int64())
     # While it waited for what was not recorded, the host could not have launched what was.
-    waits = _waits(launching, rank).filter(pl.col("returned_ns") > begun_ns)
-    return _named_waits(waits.with_columns(pl.max_horizontal("began_ns", begun_ns)), calls)
+    waits = device_waits.of_calls(launching, rank).filter(pl.col("returned_ns") > begun_ns)
+    return device_waits.named(waits.with_columns(pl.max_horizontal("began_ns", begun_ns)), calls)
 
 
 def stalls(rank: RankTrace) -> pl.DataFrame:
@@ -288,7 +281,7 @@ def late(rank: RankTrace) -> pl.DataFrame:
     calls = rank.cached(host_calls)
     timed = idle_windows.timed(others, calls, rank)
     is_late = (pl.col("launched_ns") > pl.col("start_ns")) & (pl.col("end_ns") - pl.col("launched_ns") <= _PROMPT_NS)
-    waited_for = _waited_for(timed, communicated, _awaited(rank))
+    waited_for = _waited_for(timed, communicated, device_waits.awaited(rank))
     found = timed.filter(is_late, ~pl.col("window").is_in(pl.lit(waited_for).implode()))
     found = _after_the_last(found, communicated, rank)
     is_beside = intervals.uncovered_ns(found, communicated) < found["end_ns"] - found["start_ns"]
@@ -394,7 +387,7 @@ def _all_of(found: pl.DataFrame, cause: str) -> pl.DataFrame:
 
 def _after_waiting(told: pl.DataFrame, found: pl.DataFrame, calls: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     """Launching after a wait for the device is what the wait costs, for as long as the host could have run ahead."""
-    waits = _waits(calls, rank)
+    waits = device_waits.of_calls(calls, rank)
     if waits.is_empty() or told.is_empty():
         return told
     is_launching = pl.col("cause").is_in(_LAUNCHING)
@@ -422,93 +415,10 @@ def _after_waiting(told: pl.DataFrame, found: pl.DataFrame, calls: pl.DataFrame,
             .fill_null(0)
         )
     )
-    who = _named_waits(waits, calls).select(wait_id="event_id", waits_in="responsible")
+    who = device_waits.named(waits, calls).select(wait_id="event_id", waits_in="responsible")
     laid = before.filter(pl.col("laid_ns") > 0).join(who.lazy(), on="wait_id", how="left", maintain_order="left")
     left = before.with_columns(pl.col("share_ns") - pl.col("laid_ns")).filter(pl.col("share_ns") > 0)
     laid = laid.with_columns(
         cause=pl.lit(SYNCHRONIZATION), responsible="waits_in", event_id="wait_id", share_ns="laid_ns"
     )
     return done(pl.concat([part.select(told.columns) for part in (laid, left)]).sort("window", maintain_order=True))
-
-
-def _waits(calls: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
-    """The calls that wait for a device, in order of their return."""
-    names = BLOCKING.intersection(rank.cached(call_names))
-    return done(
-        calls.lazy()
-        .filter(matching(calls["category"], RUNTIME) & among(calls["name"], names))
-        .filter(~pl.col("event_id").is_in(pl.lit(idle_windows.launches_of(rank, _WITHIN)).implode()))
-        .select(wait_id="event_id", wait_parent="parent_id", call="name", began_ns="start_ns", returned_ns="end_ns")
-        .sort("returned_ns")
-    )
-
-
-def _awaited(rank: RankTrace) -> pl.DataFrame:
-    """When threads waited for a device, or for an exchange of hosts that compute: ``began_ns``, ``returned_ns``."""
-    calls = rank.cached(host_calls)
-    frees = freeing(rank)
-    waits = _waits(calls, rank).select("began_ns", "returned_ns")
-    waits = waits if frees.is_empty() else pl.concat([waits, frees]).sort("returned_ns")
-    if not rank.computes_on_host:
-        return waits
-    found = exchange_waits.of_calls(calls, rank[WORK_EVENTS])
-    both = pl.concat([waits, found.select(began_ns="start_ns", returned_ns="ended_ns")])
-    return both.sort("returned_ns")
-
-
-def freeing(rank: RankTrace) -> pl.DataFrame:
-    """When threads that freed memory of a device waited for it: until the last of its work that ended meanwhile."""
-    calls = rank.cached(host_calls)
-    names = [name for name in rank.cached(call_names) if name.startswith(ALLOCATING) and "Free" in name]
-    if not names:
-        return pl.DataFrame(schema={"began_ns": pl.Int64(), "returned_ns": pl.Int64()})
-    frees = calls.filter(among(calls["name"], names)).select(began_ns="start_ns", ended_ns="end_ns").sort("ended_ns")
-    ends = rank[WORK_EVENTS].select(returned_ns="end_ns").sort("returned_ns")
-    found = frees.join_asof(ends, left_on="ended_ns", right_on="returned_ns", coalesce=False, check_sortedness=False)
-    return found.filter(pl.col("returned_ns") > pl.col("began_ns")).select("began_ns", "returned_ns")
-
-
-def _is_own(function: str) -> bool:
-    return is_of_program(function, "python_function")
-
-
-def _named_waits(waits: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    """Waits by what made them, ``responsible``: the outer of the two calls around each that is no step, else its own.
-
-    A function of the program's own that waits is responsible itself. Returns ``event_id``, ``responsible``,
-    ``began_ns`` and ``returned_ns``, in their order.
-    """
-
-    def those(ids: pl.Series, **columns: str) -> pl.DataFrame:
-        found = open_calls.looked_up(calls, distinct(ids), "event_id", "name", "category", "parent_id")
-        rows = found.lazy().drop_nulls("event_id")
-        text = pl.col("name").cast(pl.String)
-        is_step = text.str.contains(STEP_RANGE.pattern)
-        is_function = pl.col("category") == "python_function"
-        told = done(
-            rows.with_columns(pl.when(~is_step).then(text).alias("name"), function=pl.when(is_function).then(text))
-        )
-        # Not in a thread of Polars, where it would wait for the interpreter while others wait for that thread.
-        own = {name: _is_own(name) for name in distinct(told["function"]) if name is not None}
-        is_own = pl.Series("own", [own.get(name) for name in told["function"].to_list()], pl.Boolean)
-        return told.hstack([is_own]).select(**columns)
-
-    parents = those(waits["wait_parent"], wait_parent="event_id", wait_name="name", around_id="parent_id", own="own")
-    parents = parents.with_columns(around_id=pl.when(~pl.col("own").fill_null(value=False)).then("around_id"))
-    around = those(parents["around_id"], around_id="event_id", around_name="name")
-    return done(
-        waits.lazy()
-        .join(parents.lazy(), on="wait_parent", how="left", maintain_order="left")
-        .join(around.lazy(), on="around_id", how="left", maintain_order="left")
-        .select(
-            "began_ns",
-            "returned_ns",
-            event_id="wait_id",
-            responsible=pl.coalesce(
-                pl.when(pl.col("wait_name").is_in(_READING)).then("wait_name"),
-                "around_name",
-                "wait_name",
-                pl.col("call").cast(pl.String),
-            ),
-        )
-    )

@@ -11,7 +11,7 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive import intervals
 from holotrace.derive.names import distinct
 from holotrace.derive.vendors import ALLOCATING
-from holotrace.diagnosis import host, lead, open_calls, own_time
+from holotrace.diagnosis import device_waits, host, lead, open_calls, own_time
 from holotrace.diagnosis.calls import among, beside_the_step, call_names, host_calls, main_thread, telling_nothing
 from holotrace.diagnosis.classes import (
     ALLOCATOR,
@@ -97,7 +97,7 @@ def rows(rank: RankTrace) -> pl.DataFrame:
         set(frame.select("cause", key).iter_rows()) for frame in (pl.concat([waits, stalls], how="diagonal"), beside)
     )
     later = standing if beside.is_empty() else pl.concat([standing, _launching(rank)])
-    freed = host.freeing(rank)["returned_ns"]
+    freed = device_waits.freeing(rank)["returned_ns"]
     found = []
     for cause, thing, name in things.select("cause", "key", "responsible").iter_rows():
         found.append(_of(str(cause), name, stops, standing if (cause, thing) in in_gaps else later, freed))

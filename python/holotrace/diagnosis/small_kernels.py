@@ -9,7 +9,7 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive import intervals, optimizer_ranges
 from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE
 from holotrace.derive.steps import launched_in
-from holotrace.diagnosis import host, open_calls, recording, recovered, rounds
+from holotrace.diagnosis import device_waits, host, open_calls, recording, recovered, rounds
 from holotrace.diagnosis.calls import contexts, host_calls
 from holotrace.diagnosis.classes import QUEUED, RECORDING, is_container
 
@@ -68,7 +68,7 @@ def rows(rank: RankTrace) -> pl.DataFrame:
     if rank.cached(recording.dense).height:
         own = own.with_columns((pl.col("won_ns") * (1 - recording.PART)).cast(pl.Int64))
     # What frees memory waits, too.
-    waits = (rank.cached(host.of_launching_threads), host.freeing(rank))
+    waits = (rank.cached(host.of_launching_threads), device_waits.freeing(rank))
     again = pl.concat([frame["returned_ns"] for frame in waits]).sort()
     later = recovered.hidden(own, others, again).rename({"kind": "cause"})
     told = later.join(found.select("event_id", "responsible"), on="event_id", maintain_order="left")
