@@ -270,16 +270,16 @@ def open_calls(
     windows: ArrowStream,
     main: int,
     *,
-    pause_ns: int,
-    launch_ns: int,
+    limits_ns: tuple[int, int],
     together: bool,
 ) -> tuple[ArrowTable, ArrowTable]:
     """What went on in each window on its thread, by the innermost calls, and what was innermost for most of it.
 
     ``calls``: event_id, thread, name, category (UInt32), start_ns, end_ns, launches (UInt8). ``kinds``: name, category,
     traits (UInt16, bits), told (UInt8, the kind that the name tells of all below it; 0 for none). ``windows``, in order
-    and apart: start_ns, end_ns, thread. Where nothing is open on a window's thread, ``main`` tells. From ``pause_ns``
-    on a call without others below it is long, from ``launch_ns`` on a launch.
+    and apart: start_ns, end_ns, thread. Where nothing is open on a window's thread, ``main`` tells. From the
+    first of ``limits_ns`` on a call without others below it is long, from the second on a launch. Short calls of a
+    function that launches nothing are told where they last in a window, with ``together`` also in all of them.
     First a row per window, kind and name: window, kind (UInt8), call_id (who is responsible), inner_id (what was
     innermost), share_ns (they add up to the window), when_ns (when it went on last); longest first. Then a row per
     window: operator_id, module_id, function_id, annotation_id, call_id, and what another thread did longest, other_id,

@@ -13,15 +13,14 @@ use crate::arrow::{ArrowTable, Batches};
 use crate::intervals::detached;
 
 #[pyfunction]
-#[pyo3(signature = (calls, kinds, windows, main, *, pause_ns, launch_ns, together))]
+#[pyo3(signature = (calls, kinds, windows, main, *, limits_ns, together))]
 pub fn open_calls(
     py: Python<'_>,
     calls: &Bound<'_, PyAny>,
     kinds: &Bound<'_, PyAny>,
     windows: &Bound<'_, PyAny>,
     main: u32,
-    pause_ns: i64,
-    launch_ns: i64,
+    limits_ns: (i64, i64),
     together: bool,
 ) -> PyResult<(ArrowTable, ArrowTable)> {
     let calls = Batches::of(calls)?;
@@ -35,7 +34,8 @@ pub fn open_calls(
     let windows = Batches::of(windows)?;
     let (from, until) = (windows.values::<Int64Type>("start_ns")?, windows.values::<Int64Type>("end_ns")?);
     let of = windows.values::<UInt32Type>("thread")?;
-    let limits = Limits { pause: pause_ns, launch: launch_ns, together };
+    let (pause, launch) = limits_ns;
+    let limits = Limits { pause, launch, together };
     let tables = detached(py, || {
         let kinds = Kinds { name: &of_name, category: &of_category, traits: &traits, told: &told };
         let (traits, told) = kinds.of(&name, &category);

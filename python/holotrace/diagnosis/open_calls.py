@@ -110,7 +110,7 @@ def of(
         launches=(pl.col("work_count") > 0).fill_null(value=False).cast(pl.UInt8),
     )
     shares, names = native.open_calls(
-        placed_calls, _kinds(calls), placed, main, pause_ns=LONG_NS, launch_ns=LONG_LAUNCH_NS, together=together
+        placed_calls, _kinds(calls), placed, main, limits_ns=(LONG_NS, LONG_LAUNCH_NS), together=together
     )
     return Found(_shares(pl.DataFrame(shares), calls), calls, pl.DataFrame(names))
 
