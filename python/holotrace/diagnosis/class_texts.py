@@ -116,7 +116,9 @@ CLASSES: Mapping[str, Class] = {
     classes.FUNCTION: Class(
         "the device of {who} has nothing to do while the host is in {what}",
         "Move this work out of the step: to another thread or process, or to every n-th step.",
-        seen="A Python function or range that launches nothing holds the host for more than 1 ms.",
+        seen="A Python function or range that launches nothing holds the host for more than 1 ms, in one call or in "
+        "several while the device has nothing to do; on hosts that compute also in short calls between operators, if "
+        "these are a quarter of what launching takes.",
         confused="A host pause, if the function was not recorded.",
     ),
     classes.PAUSE: Class(

@@ -8,61 +8,7 @@ use hashbrown::hash_map::Entry;
 
 use crate::columns::arrow::NONE;
 
-/// What a call is by its name and category, as bits.
-pub mod traits {
-    /// An operator of the framework.
-    pub const OPERATOR: u16 = 1;
-    /// A call of the device's runtime or driver.
-    pub const RUNTIME: u16 = 2;
-    pub const ALLOCATES: u16 = 4;
-    pub const COPIES: u16 = 8;
-    /// Returns when the device has come so far.
-    pub const WAITS: u16 = 16;
-    /// A function of the program's own, or a range that it named.
-    pub const OWN: u16 = 32;
-    /// Holds all that goes on in a step, and so tells nothing.
-    pub const CONTAINER: u16 = 64;
-    pub const MODULE: u16 = 128;
-    pub const FUNCTION: u16 = 256;
-    pub const RANGE: u16 = 512;
-    /// Waits for another thread.
-    pub const IDLE: u16 = 1024;
-    /// A function of anybody's but the framework's.
-    pub const TASK: u16 = 2048;
-}
-
-/// Kinds of what goes on that follow from what is innermost; names that tell it by themselves have those from ``TOLD``.
-pub mod kinds {
-    pub const UNRECORDED: u8 = 0;
-    pub const LAUNCH: u8 = 1;
-    /// A launch that takes so long that it waits for a place in the queue.
-    pub const FULL_QUEUE: u8 = 2;
-    /// Python between calls that it makes, outside of operators.
-    pub const PYTHON: u8 = 3;
-    pub const SYNCHRONIZATION: u8 = 4;
-    pub const ALLOCATION: u8 = 5;
-    pub const COPY: u8 = 6;
-    pub const PAUSE: u8 = 7;
-    pub const FUNCTION: u8 = 8;
-    pub const TOLD: u8 = 9;
-    /// A short call of a function that launches nothing: whether it lasts the sum of them tells.
-    pub(super) const BRIEF: u8 = u8::MAX;
-}
-
-/// Calls as columns of equal length, in any order.
-#[derive(Clone, Copy)]
-pub struct Calls<'a> {
-    pub start: &'a [i64],
-    pub end: &'a [i64],
-    pub thread: &'a [u32],
-    pub name: &'a [u32],
-    /// Bits of `traits`.
-    pub traits: &'a [u16],
-    /// The kind that its name tells of all that goes on below, or 0.
-    pub told: &'a [u8],
-    /// Whether, if not 0, it or a call below it put work on a device.
-    pub launches: &'a [u8],
-}
+pub use super::call_kinds::{Calls, kinds, traits};
 
 /// Windows that do not overlap, in order, with the thread that matters in each.
 #[derive(Clone, Copy)]
