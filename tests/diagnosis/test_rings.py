@@ -29,10 +29,16 @@ class Drawn:
         self.events.append({"ph": "X", "cat": category, "name": name, **place, "args": args})
         self.host_us += us
 
-    def launch(self, name: str, start_us: float, end_us: float, stream: int) -> None:
+    def launch(self, name: str, start_us: float, end_us: float, stream: int, blocks: int = 1) -> None:
         self.correlation += 1
         self.call("cuda_runtime", "cudaLaunchKernel", 3, correlation=self.correlation)
-        args = {"correlation": self.correlation, "stream": stream, "device": 0, "grid": [1, 1, 1], "block": [1, 1, 1]}
+        args = {
+            "correlation": self.correlation,
+            "stream": stream,
+            "device": 0,
+            "grid": [blocks, 1, 1],
+            "block": [1, 1, 1],
+        }
         times = {"ts": start_us, "dur": end_us - start_us}
         self.events.append({"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": stream, **times, "args": args})
 
@@ -43,8 +49,11 @@ class Drawn:
         self.call("cpu_op", "record_param_comms", 1, **{"Collective name": collective}, **group, **end, **sizes)
 
 
-def ring(folder: Path, *, late_us: float = 0, slow_link: float = 1) -> holotrace.Job:
-    """Each rank computes and passes on; rank 1 begins steps later, or the link between ranks 2 and 3 is slow."""
+def ring(folder: Path, *, late_us: float = 0, slow_link: float = 1, more_us: float = 0) -> holotrace.Job:
+    """Each rank computes and passes on; rank 1 begins steps later, or the link between ranks 2 and 3 is slow.
+
+    In each round rank 2 computes for so much longer, in larger kernels.
+    """
     drawn = [Drawn(rank) for rank in range(RANKS)]
     for step in range(STEPS):
         began = [each.device_us + 5 for each in drawn]
@@ -56,8 +65,10 @@ def ring(folder: Path, *, late_us: float = 0, slow_link: float = 1) -> holotrace
         for _ in range(ROUNDS):
             come = []
             for each in drawn:
-                each.launch("gemm", each.device_us + 5, each.device_us + COMPUTE_US, 7)
-                come.append(each.device_us + COMPUTE_US + 1)
+                computed_us = each.device_us + COMPUTE_US + (more_us if each.rank == 2 else 0)
+                blocks = 2 if each.rank == 2 and more_us else 1
+                each.launch("gemm", each.device_us + 5, computed_us, 7, blocks)
+                come.append(computed_us + 1)
             for rank, each in enumerate(drawn):
                 beside = [(rank - 1) % RANKS, rank, (rank + 1) % RANKS]
                 factor = slow_link if rank in (2, 3) else 1
@@ -94,6 +105,15 @@ def test_a_slow_link_of_a_ring_is_told_of_its_ranks_only(tmp_path: Path) -> None
     ((ranks, cost_ns),) = told(ring(tmp_path, slow_link=3), "slow-link")
     assert ranks == [2, 3]
     assert cost_ns == pytest.approx(2 * MOVE_US * 1_000 * ROUNDS * STEPS, rel=0.1)
+
+
+def test_a_rank_with_more_work_in_a_ring_is_no_slow_stage(tmp_path: Path) -> None:
+    """All ranks send and receive, as those of a pipeline do, but none waits for what another one has computed."""
+    job = ring(tmp_path, more_us=200)
+    ((ranks, cost_ns),) = told(job, "more-work")
+    assert ranks == [2]
+    assert cost_ns == pytest.approx(200_000 * ROUNDS * STEPS, rel=0.1)
+    assert not told(job, "pipeline-bubble")
 
 
 def test_nothing_is_told_of_an_even_ring_but_what_it_exposes(tmp_path: Path) -> None:
