@@ -178,6 +178,10 @@ def test_half_of_an_input_of_a_host_that_computes_is_the_recordings_where_it_con
     assert (waiting["cause"], told["cause"]) == ("input", "recording")
     expected = pytest.approx(STEPS * 1_500_000, rel=0.05)
     assert (waiting["cost_ns"], told["profiler_ns"]) == (expected, expected)
+    # Whoever measured what recording takes is told the same cause, and not launching.
+    first, *others = holotrace.open(tmp_path).causes(unprofiled_step_ms=5.0).to_dicts()
+    assert (first["cause"], first["cost_ns"]) == ("input", pytest.approx(STEPS * 2_000_000, rel=0.05))
+    assert "launch-bound" not in {cause["cause"] for cause in others}
 
 
 @pytest.mark.parametrize("us", [200, 10])

@@ -17,6 +17,8 @@ _AHEAD = (LAUNCH, UPLOAD)
 _NO_EVENT = pl.lit(None, pl.UInt32)
 _NOBODY = pl.lit(None, pl.String)
 _NOT_OF_CALLS = (QUEUED, UNRECORDED, SYNCHRONIZATION)
+# What recording takes of hosts that are never ahead is told with this in place of what was around it.
+TAKEN_FROM = f"{RECORDING} of {{}}"
 # What goes on in gaps of which hosts make calls for so much consists of these.
 _CALLING_RATIO = 0.5
 _NEARLY_NOTHING = 0.05
@@ -65,14 +67,22 @@ def laid_to_recording_by_itself(
     """Lays what hosts that are never ahead do in calls to the recording, as far as that takes its time.
 
     Args:
-        shares: As of ``laid_to_waits``.
+        shares: As of ``laid_to_waits``, with ``where``, what was around each.
         gaps: As of ``laid_to_waits``.
         dense: As of ``laid_to_recording``.
         part: What recording takes of these.
     """
     ratios = _recorded_ratio(gaps, dense)
     is_launching = (shares["cause"] == LAUNCH) | _of_calls(shares, ratios, (*_NOT_OF_CALLS, PAUSE))
-    return _split(shares, _recorded(ratios, part * pl.col("dense_ratio")), is_launching)
+    known = shares.join(ratios, on="window", how="left", maintain_order="left")
+    taken_ns = (pl.col("share_ns") * pl.col("dense_ratio") * part).round().cast(pl.Int64)
+    known = known.with_columns(part_ns=pl.when(is_launching).then(taken_ns).fill_null(0))
+    left = known.with_columns(pl.col("share_ns") - pl.col("part_ns")).filter(pl.col("share_ns") > 0)
+    # What it was laid to before is told, in case somebody knows what recording takes.
+    taken = known.filter(pl.col("part_ns") > 0).with_columns(
+        share_ns="part_ns", cause=pl.lit(RECORDING), where=pl.format(TAKEN_FROM, "cause")
+    )
+    return pl.concat([left.select(shares.columns), taken.select(shares.columns)])
 
 
 def _recorded_ratio(gaps: pl.DataFrame, dense: pl.DataFrame) -> pl.DataFrame:

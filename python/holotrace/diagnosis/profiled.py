@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from holotrace.diagnosis import account
+from holotrace.diagnosis import account, lead
 from holotrace.diagnosis.candidates import Candidate, Job, Where, candidate
 from holotrace.diagnosis.classes import COPY, LAUNCH, PROFILER, QUEUED, RECORDING
 from holotrace.diagnosis.meetings import Change, Meetings, Removed, together
@@ -27,9 +27,17 @@ def measured_ns(rows: pl.DataFrame) -> int | None:
 
 
 def as_launching(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows, what is laid to the recording laid to launching again, where it is known what the profiler takes."""
+    """The rows, what is laid to the recording laid to what it was taken from, or to launching, again.
+
+    So it is where it is known what the profiler takes.
+    """
     is_estimated = (pl.col("row") == account.GAP) & (pl.col("cause") == RECORDING)
-    return rows.with_columns(cause=pl.when(is_estimated).then(pl.lit(LAUNCH)).otherwise("cause"))
+    taken_from = pl.col("detail").str.extract(f"^{lead.TAKEN_FROM.format('(.+)')}$")
+    is_told = is_estimated & taken_from.is_not_null()
+    return rows.with_columns(
+        cause=pl.when(is_estimated).then(pl.coalesce(taken_from, pl.lit(LAUNCH))).otherwise("cause"),
+        detail=pl.when(~is_told).then("detail"),
+    )
 
 
 def alike(rows: pl.DataFrame) -> pl.DataFrame:
