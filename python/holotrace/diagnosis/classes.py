@@ -162,7 +162,11 @@ def named(name: str) -> str | None:
         # Activations that are computed again are no checkpoint that is saved.
         return None
     cause = next((cause for cause, pattern in _COMPILED if pattern.search(name)), None)
-    return None if cause == CHECKPOINT and _OF_MEDIA.search(name) else cause
+    is_of_others = (cause == CHECKPOINT and _OF_MEDIA.search(name)) or (
+        # These check arguments; none of them evaluates a model.
+        cause == EVALUATION and _FILE.search(name) and _is_foundation(name)
+    )
+    return None if is_of_others else cause
 
 
 @lru_cache(maxsize=20_000)

@@ -219,7 +219,7 @@ def _check_no_whole_job(folder: Place, files: Sequence[Place]) -> None:
 
 def _endings() -> str:
     plain = [suffix for declared in FORMATS.values() for suffix in declared.suffixes]
-    return ", ".join(f"*{suffix}" for suffix in (*plain, *_PACKED))
+    return ", ".join(f"*{suffix}" for suffix in dict.fromkeys((*plain, *_PACKED)))
 
 
 def _files(folder: Place, *, recursive: bool) -> Iterable[Place]:

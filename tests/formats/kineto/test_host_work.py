@@ -159,6 +159,25 @@ def test_an_exchange_is_communication_that_an_operator_asked_for(tmp_path: Path)
     assert made.table("launches").height == 4
 
 
+def test_a_thread_computes_beside_the_messages_that_it_sends_and_receives_itself(tmp_path: Path) -> None:
+    """The first stage of a pipeline lacked a micro-batch in each step, so that the last one was called slow."""
+    made = job(
+        tmp_path,
+        span("c10d::send", 0, 5),
+        span("gloo:send", 5, 100, category="user_annotation", **EXCHANGE),
+        span("aten::mm", 10, 60),
+        span("c10d::recv_", 100, 101),
+        span("gloo:send", 102, 150, category="user_annotation", **EXCHANGE),
+        span("gloo:recv", 103, 151, category="user_annotation", **EXCHANGE),
+        # A thread of a backend asks for nothing: what it computes is a part of the exchange.
+        span("gloo:all_reduce", 20, 90, category="user_annotation", tid=2, **EXCHANGE),
+        span("aten::add", 30, 40, tid=2),
+    )
+    assert [name for name, *_ in work(made)] == ["gloo:send", "aten::mm", "gloo:all_reduce", "gloo:send", "gloo:recv"]
+    streams = dict(made.table("device_events").select(pl.col("name").cast(pl.String), "stream").iter_rows())
+    assert len({*streams.values()}) == 4
+
+
 @pytest.mark.parametrize(("group_count", "peers"), [(1, [3, 5]), (2, [None, None]), (12, [None, None])])
 def test_messages_tell_their_other_end_where_ranks_have_one_group(
     tmp_path: Path, group_count: int, peers: list[int | None]

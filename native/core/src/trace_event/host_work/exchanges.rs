@@ -21,6 +21,11 @@ pub(super) fn is_exchange(name: &[u8]) -> bool {
     BACKENDS.iter().any(|backend| name.starts_with(backend))
 }
 
+/// Whether a row is an operator that asks for an exchange.
+pub(super) fn is_asking(store: &Store, row: u32) -> bool {
+    store.spans.class[row as usize] == Class::CpuOp && store.name_of(row).is_some_and(|name| name.starts_with(b"c10d"))
+}
+
 /// What a thread did, by its begin: computing took from one time to another, and other spans say only that the thread was
 /// at their begin and at their end.
 pub(super) struct Doing {
@@ -74,10 +79,7 @@ impl Doing {
 /// last one before it, as backends do some operations by others.
 pub(super) fn asked_for(store: &Store, exchanges: impl Iterator<Item = u32>) -> Vec<u32> {
     let spans = &store.spans;
-    let is_asking = |row: &u32| {
-        spans.class[*row as usize] == Class::CpuOp && store.name_of(*row).is_some_and(|name| name.starts_with(b"c10d"))
-    };
-    let mut asking: Vec<u32> = (0..spans.id.len() as u32).filter(is_asking).collect();
+    let mut asking: Vec<u32> = (0..spans.id.len() as u32).filter(|&row| is_asking(store, row)).collect();
     asking.sort_by_key(|&row| (spans.start[row as usize], row));
     let mut of_kind: HashMap<String, VecDeque<usize>> = HashMap::new();
     for (place, &row) in asking.iter().enumerate() {

@@ -8,7 +8,7 @@ mod exchanges;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use self::exchanges::{Doing, Exchanged, asked_for, exchanged, is_exchange, text};
+use self::exchanges::{Doing, Exchanged, asked_for, exchanged, is_asking, is_exchange, text};
 use crate::columns::arg_column::{ArgColumn, ArgValues};
 use crate::columns::arrow::NONE;
 use crate::columns::grouping::Grouping;
@@ -129,7 +129,8 @@ fn found(store: &Store) -> Vec<Work> {
     let own_work = names_of_own_work(spans, &threads, store.names.len());
     let mut found = Vec::new();
     for thread in &threads {
-        of_thread(spans, thread, role, &own_work, &mut found);
+        let asks = thread.rows.iter().any(|&row| is_asking(store, row));
+        of_thread(spans, thread, role, (&own_work, asks), &mut found);
     }
     let mut exchanges: Vec<usize> = (0..found.len()).filter(|&at| role(found[at].row) == Role::Exchange).collect();
     exchanges.sort_by_key(|&at| (spans.start[found[at].row as usize], found[at].row));
@@ -232,7 +233,15 @@ fn names_of_own_work(spans: &Spans, threads: &[Nested], names: usize) -> Vec<boo
 }
 
 /// The operators of a thread that compute: of those within each other the outermost whose time is mostly its own.
-fn of_thread(spans: &Spans, thread: &Nested, role: impl Fn(u32) -> Role, own_work: &[bool], found: &mut Vec<Work>) {
+///
+/// What happens within an exchange is a part of it, unless the thread `asks` for some itself: then it computes meanwhile.
+fn of_thread(
+    spans: &Spans,
+    thread: &Nested,
+    role: impl Fn(u32) -> Role,
+    (own_work, asks): (&[bool], bool),
+    found: &mut Vec<Work>,
+) {
     let Nested { rows, around, caller, within } = thread;
     let (start, end) = (|row: u32| spans.start[row as usize], |row: u32| spans.end[row as usize]);
     let mut is_taken = vec![false; rows.len()];
@@ -261,7 +270,7 @@ fn of_thread(spans: &Spans, thread: &Nested, role: impl Fn(u32) -> Role, own_wor
             }
             Role::Loading | Role::Compiled | Role::Around => false,
         };
-        is_taken[at] = is_within || is_work || role(row) == Role::Loading;
+        is_taken[at] = is_within || (is_work && !(asks && role(row) == Role::Exchange)) || role(row) == Role::Loading;
         if is_work && !is_within && end(row) > start(row) {
             found.push(Work { row, start: start(row), end: end(row), launch: row });
         }
@@ -274,8 +283,8 @@ fn of_thread(spans: &Spans, thread: &Nested, role: impl Fn(u32) -> Role, own_wor
 /// The rows, with what the columns that were asked for tell of them.
 fn push(store: &mut Store, found: &[Work], first_id: u32) {
     let first = store.spans.id.len() as u32;
-    let (device, stream, collective) =
-        (vec![Some(0); found.len()], streams(&store.spans, found), exchanged(store, found));
+    let collective = exchanged(store, found);
+    let (device, stream) = (vec![Some(0); found.len()], streams(&store.spans, found, &collective));
     let texts = |of: fn(&Exchanged) -> Option<&String>| collective.iter().map(move |known| of(known.as_deref()?));
     let spans = &mut store.spans;
     for (id, work) in (first_id..).zip(found) {
@@ -309,16 +318,15 @@ fn numbers(of: &[Option<Box<Exchanged>>], number: fn(&Exchanged) -> Option<i64>)
     of.iter().map(|known| number(known.as_deref()?)).collect()
 }
 
-/// A queue per thread, in the order in which they first work.
-fn streams(spans: &Spans, found: &[Work]) -> Vec<Option<i64>> {
-    let mut known = vec![None; spans.track.iter().max().map_or(0, |&last| last as usize + 1)];
-    let mut next = 0..;
-    let mut stream = |work: &Work| {
-        let of_track = &mut known[spans.track[work.row as usize] as usize];
-        *of_track = of_track.or_else(|| next.next());
-        *of_track
+/// A queue per thread, and for each kind of exchanges on it, in the order in which they first work.
+fn streams(spans: &Spans, found: &[Work], collective: &[Option<Box<Exchanged>>]) -> Vec<Option<i64>> {
+    let mut known = HashMap::new();
+    let of = |(work, exchange): (&Work, &Option<Box<Exchanged>>)| {
+        let next = known.len() as i64;
+        let kind = exchange.as_ref().map(|of| of.name.clone());
+        Some(*known.entry((spans.track[work.row as usize], kind)).or_insert(next))
     };
-    found.iter().map(&mut stream).collect()
+    found.iter().zip(collective).map(of).collect()
 }
 
 /// Values of the rows from `first` on.
