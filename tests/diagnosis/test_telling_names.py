@@ -52,7 +52,8 @@ schedule_batch.py(3): get_model_worker_batch; run_batch; data_parallel; schedule
 aten::batch_norm_update_stats; save_for_backward; saved_tensors
 torch/autograd/function.py(3): save_for_backward; update_weights; update_params; aten::_foreach_add_
 train.py(3): update_parameters; optimizer.py(3): step; all_reduce_metrics; compute_metrics; CompiledFunction
-Torch-Compiled Region: 0/0; CompiledFunctionBackward; valid_mask; is_valid; interval; validate_args; torch/distributions/distribution.py(290): _validate_sample; log_softmax
+Torch-Compiled Region: 0/0; CompiledFunctionBackward; valid_mask; is_valid; interval; validate_args; log_softmax
+torch/distributions/distribution.py(290): _validate_sample
 aten::_log_softmax; aten::log; logits; logit_processor; sample_logits; build_graph; graph_replay
 cudaGraphLaunch; autograd::engine::evaluate_function: MulBackward0; print_backward; dialog; catalog; progressive
 summary_block; report_generation; nn.Module: Logger_0; model.py(3): forward; send_tensor; push_grads

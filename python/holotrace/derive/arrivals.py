@@ -8,20 +8,20 @@ from functools import cached_property
 import polars as pl
 
 from holotrace.derive import clocks, collectives
+from holotrace.derive.host_messages import IS_MESSAGE, IS_SENT, ON_HOSTS
 
 # Kernels of one collective run at the same time and end on all ranks within some ten microseconds, long ones within a
 # part of their length, and exchanges as each has what it waits for, though all are there for so much of the shortest
 # one; what does not was matched in error, or its ranks can leave before the last has come.
 _TOLERANCE_NS, _TOLERANCE_RATIO, _TOGETHER_RATIO = 100_000, 0.5, 0.5
+_OPERATION = pl.col("operation").cast(pl.String)
 # Threads of hosts leave an exchange that all have come to as each gets a processor.
-_ON_HOSTS = (
-    pl.col("operation")
-    .cast(pl.String)
-    .str.contains(r"^(gloo|mpi|ucc|ccl):_?(all|barrier|reduce_scatter)")
-    .fill_null(value=False)
-)
+_ON_HOSTS = IS_MESSAGE | _OPERATION.str.contains(rf"^{ON_HOSTS}:_?(all|barrier|reduce_scatter)").fill_null(value=False)
+# Between two operators a host computes nothing for less than this, whether it waits or not, nor did it wait for what
+# was there for far longer than it stood still.
+_WAITED_NS, _WAITED_RATIO = 250_000, 0.1
 # Kernels of several messages go on for those to others.
-_IN_GROUPS = (pl.col("operation").cast(pl.String) == collectives.GROUPED).fill_null(value=False)
+_IN_GROUPS = (_OPERATION == collectives.GROUPED).fill_null(value=False)
 # So few of those that leave early are matched in error.
 _EARLY_RATIO = 0.1
 _IS_BARRIER = pl.col("collective").cast(pl.String) == collectives.BARRIER
@@ -60,7 +60,7 @@ def of_ranks(calls: pl.DataFrame, *, are_awaited_later: bool = False, with_broad
     telling = _awaited(found) if are_awaited_later else _telling(found)
     offsets = _offsets(telling)
     arrival, left, freed = pl.col("arrival_ns"), pl.col("left_ns"), pl.col("freed_ns")
-    come, first_left = arrival.max().over("match"), left.min().over("match")
+    come, first_left = arrival.max().over("match"), left.filter(~IS_SENT).min().over("match")
     shortest = (left - arrival).min().over("match")
     tolerance = pl.max_horizontal(_TOLERANCE_NS, _TOLERANCE_RATIO * shortest)
     are_together = first_left - come >= _TOGETHER_RATIO * shortest
@@ -69,6 +69,7 @@ def of_ranks(calls: pl.DataFrame, *, are_awaited_later: bool = False, with_broad
         arrival_ns=pl.col("start_ns") - pl.col("clock_offset_ns"),
         left_ns=pl.col("end_ns") - pl.col("clock_offset_ns"),
     )
+    placed = _with_messages(placed)
     if are_awaited_later:
         over = pl.max_horizontal(first_left, come)
         placed = placed.with_columns(left_ns=pl.when(_IS_HELD).then(left).otherwise(over))
@@ -84,6 +85,22 @@ def of_ranks(calls: pl.DataFrame, *, are_awaited_later: bool = False, with_broad
             rank="of_rank",
         )
         .drop("of_rank", "freed_ns")
+    )
+
+
+def _with_messages(placed: pl.DataFrame) -> pl.DataFrame:
+    """The calls, those messages of hosts that no rank waited for over as soon as both had come to them.
+
+    Until their ranks ask for them nobody knows whether they are there.
+    """
+    if not placed.select(IS_MESSAGE.any()).item():
+        return placed
+    come = pl.col("arrival_ns").max().over("match")
+    waited_ns = pl.max_horizontal(_WAITED_NS, _WAITED_RATIO * (pl.col("left_ns") - come))
+    is_over = IS_MESSAGE & ((pl.col("time_ns") <= waited_ns) | (IS_SENT & (pl.col("left_ns") < come)))
+    return placed.with_columns(
+        left_ns=pl.when(is_over).then(come).otherwise("left_ns"),
+        time_ns=pl.when(is_over).then(0).otherwise("time_ns"),
     )
 
 
@@ -108,7 +125,11 @@ def _offsets(telling: pl.DataFrame) -> pl.DataFrame:
         """The number of those that all had come to before the first left, on these clocks."""
         placed = telling.join(offsets, on="of_rank").group_by("match")
         come, left = ((pl.col(column) - pl.col("clock_offset_ns")) for column in ("start_ns", "end_ns"))
-        return placed.agg(apart_ns=come.max() - left.min()).filter(pl.col("apart_ns") <= _TOLERANCE_NS).height
+        return (
+            placed.agg(apart_ns=come.max() - left.filter(~IS_SENT).min())
+            .filter(pl.col("apart_ns") <= _TOLERANCE_NS)
+            .height
+        )
 
     return same if met(same) >= met(found) else found
 

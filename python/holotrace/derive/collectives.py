@@ -11,7 +11,8 @@ from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit, filled
 from holotrace.core.tables import COLLECTIVES, DEVICE_EVENTS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import busy, grouped_messages, intervals
+from holotrace.derive import busy, call_shifts, grouped_messages, intervals
+from holotrace.derive.call_shifts import KEY
 from holotrace.derive.epoch import base_ns
 from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE
 from holotrace.efficiency.arguments import listed
@@ -57,20 +58,7 @@ _ONE_SIDED = (
 )
 # Of these all may stand still for the one that sends, which tells by when they end.
 BUT_BROADCASTS = rf"^(send|recv|{BATCHED}|gather|scatter|_?reduce(_oop)?)$|kernel_reduce_|permute"
-_KEY = ("group", "group_ranks", "operation")
 SEND, RECEIVE = grouped_messages.SEND, grouped_messages.RECEIVE
-# Calls without a number: windows start at most so many calls of one kernel apart (seen: 5), ...
-_MOST_SHIFT = 32
-# ... and so many calls at the start of a recording are enough to see by how many.
-_COMPARED = 100
-# Few pairs fit by chance: a shift has to pair so many, and so much of the shorter recording.
-_PAIRS, _PAIRS_RATIO = 3, 0.7
-# Shifts that fit within this are equally good; ends of one collective differ by less.
-_SLACK_NS = 5_000
-# ... and so do the parts of their pairs that do not fit.
-_UNFIT_RATIO = 0.1
-# Clocks of one machine differ by less than this; that of two machines is the same for all operations, up to the other.
-_ONE_CLOCK_NS, _SAME_NS = 200_000, 20_000
 
 
 def calls(rank: RankTrace) -> pl.DataFrame:
@@ -203,8 +191,8 @@ def matched(calls: pl.DataFrame) -> pl.DataFrame:
     """
     calls = _with_groups_of_others(calls)
     found = pl.concat([_by_sequence(calls), _by_order(calls)])
-    together = [*_KEY, "position", "occurrence"]
-    members = pl.col("rank").n_unique().over(_KEY)
+    together = [*KEY, "position", "occurrence"]
+    members = pl.col("rank").n_unique().over(KEY)
     return (
         found.filter(members > 1, pl.len().over(together) == members)
         .sort(*together, "rank")
@@ -280,24 +268,6 @@ def _of_queue(column: str) -> pl.Expr:
     return pl.coalesce(column, pl.when(one.n_unique().over("stream") == 1).then(one.first().over("stream")))
 
 
-def _with_votes(fits: pl.DataFrame, clocks: pl.DataFrame) -> pl.DataFrame:
-    """Shifts with how many operations of the rank have one that gives the same difference of clocks, ``votes``.
-
-    Calls with a number outvote all others.
-    """
-    numbered = fits.with_row_index("fit").with_columns(
-        operation_id=pl.struct(_KEY).rank("dense"), slot=pl.col("apart_ns") // _SAME_NS
-    )
-    who = ["rank", "reference"]
-    near = numbered.select(*who, "operation_id", slot=pl.concat_list([pl.col("slot") + by for by in (-1, 0, 1)]))
-    votes = near.explode("slot").group_by(*who, "slot").agg(votes=pl.col("operation_id").n_unique())
-    found = numbered.join(votes, on=[*who, "slot"], how="left").join(clocks, on=who, how="left", suffix="_known")
-    is_known = (pl.col("apart_ns") - pl.col("apart_ns_known")).abs() <= _SAME_NS
-    every = numbered["operation_id"].max()
-    more = pl.when(is_known.fill_null(False)).then(every).otherwise(0)
-    return found.sort("fit").with_columns(pl.col("votes") + more)
-
-
 def _by_sequence(calls: pl.DataFrame) -> pl.DataFrame:
     """Calls with a number: those with the same number belong together."""
     return (
@@ -306,22 +276,22 @@ def _by_sequence(calls: pl.DataFrame) -> pl.DataFrame:
         .with_columns(
             position=pl.col("sequence"),
             # Operations that were issued as one share a number.
-            occurrence=pl.int_range(pl.len(), dtype=pl.Int64()).over("rank", *_KEY, "sequence"),
+            occurrence=pl.int_range(pl.len(), dtype=pl.Int64()).over("rank", *KEY, "sequence"),
         )
     )
 
 
 def _by_order(calls: pl.DataFrame) -> pl.DataFrame:
     """Calls of operations without numbers: their order counts, from where all ranks recorded them."""
-    numbered = calls.filter(pl.col("sequence").is_not_null()).select(_KEY).unique()
+    numbered = calls.filter(pl.col("sequence").is_not_null()).select(KEY).unique()
     ordered = (
-        calls.join(numbered, on=list(_KEY), how="anti", nulls_equal=True)
+        calls.join(numbered, on=list(KEY), how="anti", nulls_equal=True)
         .sort("rank", "start_ns", "end_ns")
-        .with_columns(ordinal=pl.int_range(pl.len(), dtype=pl.Int64()).over("rank", *_KEY))
+        .with_columns(ordinal=pl.int_range(pl.len(), dtype=pl.Int64()).over("rank", *KEY))
     )
-    shifts = _shifts(ordered, _known_clocks(calls))
+    shifts = call_shifts.of_ranks(ordered, _known_clocks(calls))
     return (
-        ordered.join(shifts, on=["rank", *_KEY], how="left", nulls_equal=True)
+        ordered.join(shifts, on=["rank", *KEY], how="left", nulls_equal=True)
         .with_columns(position=pl.col("ordinal") + pl.col("shift").fill_null(0), occurrence=pl.lit(0, pl.Int64()))
         .drop("ordinal", "shift")
     )
@@ -329,69 +299,9 @@ def _by_order(calls: pl.DataFrame) -> pl.DataFrame:
 
 def _known_clocks(calls: pl.DataFrame) -> pl.DataFrame:
     """By how much calls with a number end later on a rank, ``apart_ns``, than on each ``reference`` rank."""
-    together = [*_KEY, "position", "occurrence"]
+    together = [*KEY, "position", "occurrence"]
     numbered = _by_sequence(calls).select("rank", *together, "end_ns")
     others = numbered.unique(together, keep="first", maintain_order=True)
     pairs = numbered.join(others, on=together, suffix="_reference", nulls_equal=True)
     apart = (pl.col("end_ns") - pl.col("end_ns_reference")).median().alias("apart_ns")
     return pairs.group_by("rank", reference="rank_reference").agg(apart)
-
-
-def _shifts(ordered: pl.DataFrame, clocks: pl.DataFrame) -> pl.DataFrame:
-    """By how many calls each rank began to record later than the rank that recorded most, for each operation.
-
-    A collective ends for all at once, so with the right shift ends differ by the clocks' difference alone, which stays
-    the same; with a wrong one they differ now more, now less. Where several shifts fit, as of calls at equal distances,
-    those count by which other operations, and ``clocks``, give the same difference. Devices of one rank share a clock,
-    so that their ends say it themselves.
-    """
-    counts = ordered.group_by("rank", *_KEY).agg(count=pl.len()).sort("count", "rank", descending=[True, False])
-    most = counts.group_by(*_KEY, maintain_order=True).first()
-    reference = ordered.join(most, on=["rank", *_KEY], how="semi", nulls_equal=True).select(
-        *_KEY, position="ordinal", reference_ns="end_ns", reference_step="step", reference="rank", beside="of_rank"
-    )
-    # Of the rank that recorded most, each call is itself.
-    others = ordered.join(most, on=["rank", *_KEY], how="anti", nulls_equal=True)
-    pairs = (
-        others.filter(pl.col("ordinal") < _COMPARED)
-        .select("rank", "of_rank", *_KEY, "ordinal", "end_ns", "step")
-        .join(pl.DataFrame({"shift": range(-_MOST_SHIFT, _MOST_SHIFT + 1)}), how="cross")
-        .with_columns(position=pl.col("ordinal") + pl.col("shift"))
-        .join(reference, on=[*_KEY, "position"], nulls_equal=True)
-        .select(
-            *("rank", *_KEY, "shift", "reference"),
-            apart_ns=pl.col("end_ns") - pl.col("reference_ns"),
-            is_other_step=pl.col("step") != pl.col("reference_step"),
-            is_one_clock=pl.col("of_rank") == pl.col("beside"),
-        )
-    )
-    apart = pl.col("apart_ns")
-    fits = (
-        pairs.group_by("rank", *_KEY, "shift", "reference")
-        .agg(
-            count=pl.len(),
-            spread_ns=(apart - apart.median()).abs().quantile(0.75),
-            # Calls in a row of equal length fit a shift by one too, but for the ends of the row.
-            unfit_ratio=((apart - apart.median()).abs() > _SLACK_NS).mean(),
-            apart_ns=apart.median(),
-            other_step_ratio=pl.col("is_other_step").mean().fill_null(0.0),
-            is_one_clock=pl.col("is_one_clock").first(),
-        )
-        .with_columns(most=pl.col("count").max().over("rank", *_KEY))
-        .filter(pl.col("count") >= pl.min_horizontal("most", pl.max_horizontal(_PAIRS, _PAIRS_RATIO * pl.col("most"))))
-    )
-    far_ns = pl.col("apart_ns").abs()
-    fits = fits.filter(~pl.col("is_one_clock") | (far_ns == far_ns.min().over("rank", *_KEY)))
-    fits = fits.filter(pl.col("spread_ns") <= 2 * pl.col("spread_ns").min().over("rank", *_KEY) + _SLACK_NS).filter(
-        pl.col("unfit_ratio") <= pl.col("unfit_ratio").min().over("rank", *_KEY) + _UNFIT_RATIO
-    )
-    # Of ranks with other clocks the steps, which all count alike, say more than how far the clocks would be apart.
-    is_apart = pl.col("apart_ns").abs() > _ONE_CLOCK_NS
-    unlike = pl.when(is_apart).then(pl.col("other_step_ratio") + pl.col("unfit_ratio")).otherwise(-1.0)
-    return (
-        _with_votes(fits, clocks)
-        .with_columns(unlike=unlike)
-        .sort(-pl.col("votes").cast(pl.Int64), "unlike", pl.col("apart_ns").abs(), pl.col("shift").abs(), "shift")
-        .group_by("rank", *_KEY, maintain_order=True)
-        .agg(pl.col("shift").first())
-    )

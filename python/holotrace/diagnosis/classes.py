@@ -6,6 +6,7 @@ import re
 import sys
 from functools import lru_cache
 
+from holotrace.derive.host_messages import ON_HOSTS
 from holotrace.derive.vendors import ALLOCATING, BLOCKING, COPYING, LOADING_CODE
 
 INPUT, COMPILATION, CHECKPOINT, EVALUATION = "input", "compilation", "checkpoint", "evaluation"
@@ -27,6 +28,8 @@ SLOW_HOST, SLOW_LINK, EXPOSED = "slow-host", "slow-link", "exposed-transfer"
 FROM_OTHERS = r"(?i)shm_broadcast|acquire_read|(broadcast|recv|receive)_(object|pyobj|tensor_dict|request|req)"
 # PyTorch's wait for an exchange of hosts, by the names that its bindings to C++ give to the class of such a method.
 OF_EXCHANGES = r"^<built-in method wait of (pybind11_|PyCapsule|torch\._C)"
+# A range of a message or collective that a backend of hosts carries out, be it on the thread that asked for it.
+_OF_BACKENDS = re.compile(rf"{ON_HOSTS}:")
 # Of these each name is a cause of its own.
 BY_NAME = (FUNCTION, COPY, SYNCHRONIZATION)
 # What a host does instead of launching.
@@ -206,7 +209,7 @@ def told(name: str) -> int:
 @lru_cache(maxsize=20_000)
 def traits(name: str, category: str) -> int:
     """What a call of that name and category is, as bits that native code reads."""
-    found = _RANGE if category == "user_annotation" else 0
+    found = _RANGE if category == "user_annotation" and not _OF_BACKENDS.match(name) else 0
     if OPERATOR.search(category):
         found |= _OPERATOR
     if RUNTIME.search(category):
@@ -230,7 +233,7 @@ def traits(name: str, category: str) -> int:
 def is_of_program(name: str, category: str) -> bool:
     """Whether it is a function of the program's own, or a range that it named."""
     if category != "python_function":
-        return category == "user_annotation"
+        return category == "user_annotation" and not _OF_BACKENDS.match(name)
     is_of_others = _OF_PACKAGES.search(name) or _OF_LIBRARIES.search(name) or _is_foundation(name)
     return not is_of_others
 

@@ -9,6 +9,7 @@ from holotrace.core.source import STEPS_ARE_NUMBERED
 from holotrace.core.tables import STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, collectives, intervals
+from holotrace.derive.host_messages import ON_HOSTS, PAIR
 from holotrace.derive.kernel_kinds import COMMUNICATION
 from holotrace.diagnosis import host, kernels, pairs, xla_gaps
 from holotrace.diagnosis.calls import host_calls
@@ -155,18 +156,22 @@ def _ready_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
 
 
 def _needed_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
-    """When the rank needed the messages that it received: no later than what it launched next; null for all else."""
-    if not (meetings["collective"] == pairs.PAIR).any():
+    """When the rank needed the messages that it received: no later than what it launched next; null for all else.
+
+    Hosts that wait themselves need them as they go on.
+    """
+    if not (meetings["collective"] == PAIR).any():
         return pl.repeat(None, meetings.height, dtype=pl.Int64, eager=True).alias("needed_ns")
     launched = rank.cached(kernels.every).lazy().select("event_id", received_ns="launch_ns").unique("event_id")
     computed = (
         kernels.computing(rank, "launch_ns", "start_ns").lazy().drop_nulls("launch_ns").sort("launch_ns", "start_ns")
     )
     is_received = pl.col("group_ranks").cast(pl.String).str.ends_with(f", {rank.rank}]")
-    is_received &= pl.col("collective") == pairs.PAIR
+    is_received &= pl.col("collective") == PAIR
+    is_on_host = pl.col("operation").cast(pl.String).str.contains(rf"^{ON_HOSTS}:")
     needed = (
         meetings.lazy()
-        .select("event_id", is_received.alias("is_received"))
+        .select("event_id", is_received.alias("is_received"), on_host_ns=pl.when(is_on_host).then("end_ns"))
         .with_row_index("place")
         .join(launched, on="event_id", how="left")
         .sort("received_ns")
@@ -178,7 +183,7 @@ def _needed_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
             check_sortedness=False,
         )
         .sort("place")
-        .select(needed_ns=pl.when("is_received").then(pl.col("needed_ns") + base))
+        .select(needed_ns=pl.when("is_received").then(pl.coalesce("on_host_ns", pl.col("needed_ns") + base)))
     )
     times: pl.Series = done(needed)["needed_ns"]
     return times

@@ -9,8 +9,8 @@ from holotrace.core.tables import COLLECTIVES
 from holotrace.core.trace import RankTrace
 from holotrace.derive import grouped_messages
 from holotrace.derive.collectives import GROUPED
+from holotrace.derive.host_messages import ON_HOSTS, PAIR
 
-PAIR = "send/recv"
 KNOWN = COLLECTIVES.only("event_id", "source_rank", "destination_rank")
 READS = (KNOWN, *grouped_messages.READS)
 
@@ -77,10 +77,13 @@ def _alone(calls: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
         False
     )
     members = pl.format("[{}, {}]", "source", "destination")
+    # Backends of hosts are told apart: their messages end as their ranks wait for them.
+    named = pl.col("operation").cast(pl.String)
+    of_hosts = pl.format("{}{}", named.str.extract(rf"^({ON_HOSTS}:)"), pl.lit(PAIR))
     found = with_ends.with_columns(
         pl.when(is_pair).then(members).otherwise(pl.col("group_ranks").cast(pl.String)).alias("group_ranks"),
         pl.when(is_pair).then(pl.lit(2)).otherwise("group_size").alias("group_size"),
-        pl.when(is_pair).then(pl.lit(PAIR)).otherwise(pl.col("operation").cast(pl.String)).alias("operation"),
+        pl.when(is_pair).then(pl.coalesce(of_hosts, pl.lit(PAIR))).otherwise(named).alias("operation"),
         pl.when(is_pair).then(pl.lit(PAIR)).otherwise(operation).alias("collective"),
         pl.when(is_pair).then(None).otherwise("sequence").alias("sequence"),
     ).drop("source_rank", "destination_rank", "source", "destination")

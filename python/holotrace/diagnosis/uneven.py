@@ -9,6 +9,7 @@ from functools import partial
 
 import polars as pl
 
+from holotrace.derive.host_messages import PAIR
 from holotrace.diagnosis import account, also_slow, sizes
 from holotrace.diagnosis.candidates import (
     APART_RATIO,
@@ -39,7 +40,6 @@ from holotrace.diagnosis.equal_work import (
     with_lost_kernels,
     with_others_pooled,
 )
-from holotrace.diagnosis.pairs import PAIR
 
 # Kinds that ranks have in different numbers.
 _DIFFERS = (pl.col("count") != pl.col("usual_count")).any().over(*KIND)

@@ -135,7 +135,7 @@ def test_compiled_code_computes_between_the_operators_that_it_calls(tmp_path: Pa
     assert launches == [1, 3, 4, 1]
 
 
-EXCHANGE = {"Input Dims": [[4, 8], [3]], "Input type": ["float", "float"]}
+EXCHANGE: dict[str, Any] = {"Input Dims": [[4, 8], [3]], "Input type": ["float", "float"]}
 
 
 def test_an_exchange_is_communication_that_an_operator_asked_for(tmp_path: Path) -> None:
