@@ -159,6 +159,21 @@ def test_an_exchange_is_communication_that_an_operator_asked_for(tmp_path: Path)
     assert made.table("launches").height == 4
 
 
+def test_an_operator_computes_between_those_that_it_calls(tmp_path: Path) -> None:
+    """What the backward pass of an embedding did itself, two fifths of its time, was told as pauses of its process."""
+    backward = [
+        span("aten::_embedding_bag_dense_backward", 0, 1_000),
+        span("aten::fill_", 10, 600),
+        # Less than this is calling others.
+        span("aten::sort", 900, 930),
+    ]
+    made = job(tmp_path, *backward)
+    own = "aten::_embedding_bag_dense_backward"
+    assert work(made) == [("aten::fill_", 10, 600), (own, 600, 900), ("aten::sort", 900, 930)]
+    launched = made.table("device_events").filter(pl.col("name").cast(pl.String) == own)["launch_id"]
+    assert launched.to_list() == [0]
+
+
 def test_a_thread_computes_beside_the_messages_that_it_sends_and_receives_itself(tmp_path: Path) -> None:
     """The first stage of a pipeline lacked a micro-batch in each step, so that the last one was called slow."""
     made = job(

@@ -50,6 +50,9 @@ const VIEWS: &str = "\
 const COMPILED: &[u8] = b"## Call CompiledFxGraph";
 /// Less between two operators of compiled code is calling them.
 const LEAST_OWN_NS: i64 = 2_000;
+/// So much between two that another operator calls it computes itself, if this makes up a part of all its calls.
+const LONG_OWN_NS: i64 = 100_000;
+const OWN_PARTS: i64 = 5;
 /// The arg that says whether something was over when the recording ended.
 const FINISHED: &str = "finished";
 /// What data is read in: its operators are the host's.
@@ -126,7 +129,7 @@ fn found(store: &Store) -> Vec<Work> {
     let threads: Vec<Nested> = (0..tracks as u32)
         .map(|track| Nested::of(spans, by_track.of(track).iter().copied().filter(is_told).collect()))
         .collect();
-    let own_work = names_of_own_work(spans, &threads, store.names.len());
+    let own_work = own_work_by_name(spans, &threads, store.names.len());
     let mut found = Vec::new();
     for thread in &threads {
         let asks = thread.rows.iter().any(|&row| is_asking(store, row));
@@ -218,18 +221,32 @@ impl Nested {
     }
 }
 
-/// The names of operators whose time is mostly their own: another process may interrupt any one call, or what it calls.
-fn names_of_own_work(spans: &Spans, threads: &[Nested], names: usize) -> Vec<bool> {
-    let mut sums = vec![0_i64; names];
+/// How much of an operator's time is its own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Own {
+    Mostly,
+    /// It calls others that compute, and computes itself, too.
+    Partly,
+    Hardly,
+}
+
+/// The same by name: another process may interrupt any one call, or what it calls.
+fn own_work_by_name(spans: &Spans, threads: &[Nested], names: usize) -> Vec<Own> {
+    let mut sums = vec![(0_i64, 0_i64); names];
     for thread in threads {
         for (&row, &within) in thread.rows.iter().zip(&thread.within) {
             let (at, lasted) = (row as usize, spans.end[row as usize] - spans.start[row as usize]);
-            if let Some(sum) = sums.get_mut(spans.name[at] as usize) {
-                *sum = sum.saturating_add(lasted.saturating_sub(within.saturating_mul(2)));
+            if let Some((all, inner)) = sums.get_mut(spans.name[at] as usize) {
+                (*all, *inner) = (all.saturating_add(lasted), inner.saturating_add(within));
             }
         }
     }
-    sums.iter().map(|&sum| sum >= 0).collect()
+    let of = |&(all, inner): &(i64, i64)| match all.saturating_sub(inner) {
+        own if own >= inner => Own::Mostly,
+        own if own >= all / OWN_PARTS => Own::Partly,
+        _ => Own::Hardly,
+    };
+    sums.iter().map(of).collect()
 }
 
 /// The operators of a thread that compute: of those within each other the outermost whose time is mostly its own.
@@ -239,35 +256,39 @@ fn of_thread(
     spans: &Spans,
     thread: &Nested,
     role: impl Fn(u32) -> Role,
-    (own_work, asks): (&[bool], bool),
+    (own_work, asks): (&[Own], bool),
     found: &mut Vec<Work>,
 ) {
     let Nested { rows, around, caller, within } = thread;
     let (start, end) = (|row: u32| spans.start[row as usize], |row: u32| spans.end[row as usize]);
     let mut is_taken = vec![false; rows.len()];
-    // The compiled code that each is in, and until when that has called others.
-    let mut compiled = vec![NONE; rows.len()];
+    let of_name = |row: u32| own_work.get(spans.name[row as usize] as usize).copied().unwrap_or(Own::Hardly);
+    // Whether it computes itself between what it calls.
+    let is_partly = |row: u32| role(row) == Role::Computing && of_name(row) == Own::Partly;
+    let computes = |row: u32| role(row) == Role::Compiled || is_partly(row);
+    // What each is in that does, and until when that has called others.
+    let mut computing = vec![NONE; rows.len()];
     let mut reached: Vec<i64> = rows.iter().map(|&row| start(row)).collect();
     let own = |at: usize, from: i64, until: i64| {
-        let launch = rows.get(caller[at] as usize).copied().unwrap_or(NONE);
-        (until - from >= LEAST_OWN_NS).then_some(Work { row: rows[at], start: from, end: until, launch })
+        let row = rows[at];
+        let caller = rows.get(caller[at] as usize).copied().unwrap_or(NONE);
+        let (least, launch) = if is_partly(row) { (LONG_OWN_NS, row) } else { (LEAST_OWN_NS, caller) };
+        (until - from >= least).then_some(Work { row, start: from, end: until, launch })
     };
     for (at, &row) in rows.iter().enumerate() {
         let outer = around[at] as usize;
         let is_within = around[at] != NONE && is_taken[outer];
         if around[at] != NONE {
-            compiled[at] = if role(rows[outer]) == Role::Compiled { around[at] } else { compiled[outer] };
+            computing[at] = if computes(rows[outer]) { around[at] } else { computing[outer] };
         }
-        if compiled[at] != NONE && !is_within {
-            let code = compiled[at] as usize;
+        if computing[at] != NONE && !is_within {
+            let code = computing[at] as usize;
             found.extend(own(code, reached[code], start(row)));
             reached[code] = reached[code].max(end(row));
         }
         let is_work = match role(row) {
             Role::Exchange => true,
-            Role::Computing => {
-                within[at] == 0 || own_work.get(spans.name[row as usize] as usize).copied().unwrap_or(false)
-            }
+            Role::Computing => within[at] == 0 || of_name(row) == Own::Mostly,
             Role::Loading | Role::Compiled | Role::Around => false,
         };
         is_taken[at] = is_within || (is_work && !(asks && role(row) == Role::Exchange)) || role(row) == Role::Loading;
@@ -275,8 +296,8 @@ fn of_thread(
             found.push(Work { row, start: start(row), end: end(row), launch: row });
         }
     }
-    for (at, &row) in rows.iter().enumerate().filter(|&(at, &row)| role(row) == Role::Compiled && !is_taken[at]) {
-        found.extend(own(at, reached[at], end(row)));
+    for (at, _) in rows.iter().enumerate().filter(|&(at, &row)| computes(row) && !is_taken[at]) {
+        found.extend(own(at, reached[at], end(rows[at])));
     }
 }
 
