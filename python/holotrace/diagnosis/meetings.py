@@ -177,13 +177,15 @@ class Meetings:
             come = self._come[match]
             shifted = {}
             for visit in visits:
-                left, leaves = before.get((visit.rank, visit.queue), (visit.arrival_ns - QUEUED_NS, 0.0))
+                left, leaves = before.get((visit.rank, visit.queue), (visit.arrival_ns - QUEUED_NS, -sys.maxsize))
                 if 0 <= visit.arrival_ns - left < QUEUED_NS:
                     # It stood in the queue behind the meeting before.
                     ready = leaves if visit.ready_ns is None else ranks[visit.rank].at(visit.ready_ns)
                     shifted[visit.rank] = max(leaves, ready) + visit.arrival_ns - left
                     continue
-                shifted[visit.rank] = ranks[visit.rank].at(visit.arrival_ns)
+                own = ranks[visit.rank].at(visit.arrival_ns)
+                # One queue holds its meetings one after the other, also those that did not wait for each other.
+                shifted[visit.rank] = max(own, leaves) if visit.arrival_ns >= left else own
             came = max(shifted.values())
             factor = change.transfer.get(match, 1.0)
             for visit in visits:
