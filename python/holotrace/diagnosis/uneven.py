@@ -186,6 +186,8 @@ def _among(job: Job) -> Iterator[Candidate]:
         pooled = [with_others_pooled(kinds, rank) for rank in ranks] if cause == MORE_WORK else []
         has_more_everywhere = bool(pooled) and all(is_everywhere(own, time_ratio - 1) for own in pooled)
         # Stages of a pipeline meet nobody between the same kernels.
+        # Where nothing marks steps, its meetings tell since when it is slow.
+        is_slow_at_all &= mine["step"].is_not_null().any()
         is_slow_everywhere = cause == SLOW_DEVICE and (is_slow_at_all or _are_stages(job, ranks))
         is_even = cause == PIPELINE or is_slow_everywhere or has_more_everywhere
         every = (evenly if is_even else parts).filter(pl.col("rank").is_in(ranks))
