@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
@@ -228,7 +229,7 @@ def test_what_waits_for_a_collective_may_seem_to_begin_before_it_ends_since_file
     assert found["time_ns"].to_list() == [held_ns]
 
 
-def launched(work: list[tuple[str, float, float, float, int]]) -> list[dict[str, object]]:
+def launched(work: Sequence[tuple[str, float, float, float, int]]) -> list[dict[str, object]]:
     """Calls of a host and their kernels: name, when it was launched, began, how long it took, in us; and its stream."""
     events: list[dict[str, object]] = []
     for number, (name, at, begins, lasts, stream) in enumerate(work):
@@ -248,12 +249,7 @@ def test_what_is_communicated_is_ready_when_all_is_that_was_launched_before_it(
 ) -> None:
     """Unless some of its kind begin before that has ended."""
     # The second one stands behind the first.
-    work: list[tuple[str, float, float, float, int]] = [
-        ("gemm", 0, 10, 20, 7),
-        ("nccl", 10, 31, 60, 20),
-        ("gemm", 20, 30, lasts_us, 7),
-        ("nccl", 30, 92, 30, 20),
-    ]
+    work = [("gemm", 0, 10, 20, 7), ("nccl", 10, 31, 60, 20), ("gemm", 20, 30, lasts_us, 7), ("nccl", 30, 92, 30, 20)]
     write_trace(tmp_path / "rank-0.json", events=launched(work))
     (found,) = holotrace.open(tmp_path).map(lambda rank: own_meetings.of_rank(rank, 0), account.READS)
     assert found["ready_ns"].to_list() == [None, 70_000 if is_known else None]
