@@ -80,6 +80,8 @@ class _Visit:
     queue: str
     # How many of the rank's operations of this kind it stood still for.
     held_ratio: float
+    # Whether that queue is that of its only device: of several each has its own, and the last to come is told of.
+    is_of_one: bool = True
     # The kernel, and when it ended, if it is that of several messages.
     kernel: int | None = None
     ended_ns: int = 0
@@ -126,6 +128,7 @@ class Meetings:
             pl.col("needed_ns", "ready_ns") - pl.col("clock_offset_ns"),
             queue if "queue" in visits.columns else of_group,
             held_ratio,
+            pl.col("device").is_null().alias("is_of_one") if "device" in visits.columns else pl.lit(value=True),
             *_kernels(visits),
         ).iter_rows():
             self._meetings.setdefault(row[0], []).append(_Visit(*row[1:]))
@@ -185,7 +188,7 @@ class Meetings:
                     continue
                 own = ranks[visit.rank].at(visit.arrival_ns)
                 # One queue holds its meetings one after the other, also those that did not wait for each other.
-                shifted[visit.rank] = max(own, leaves) if visit.arrival_ns >= left else own
+                shifted[visit.rank] = max(own, leaves) if visit.is_of_one and visit.arrival_ns >= left else own
             came = max(shifted.values())
             factor = change.transfer.get(match, 1.0)
             for visit in visits:
