@@ -61,22 +61,36 @@ def test_products_in_fp32_that_its_units_do_not_limit_or_that_have_no_other_are_
 
 def test_products_in_fp32_without_recorded_sizes_are_told_by_their_kernels() -> None:
     """Without shapes nothing was said of them, as nobody knew how much they computed."""
-    unknown = {"input_dims": None, "span_ns": 100 * US}
     kernels = (
         "ampere_sgemm_128x128_tn",
         "cutlass_80_simt_sgemm_128x256_8x4_nt_align1",
         "cutlass_80_tensorop_s1688gemm_128x256_16x3_nt_align4",
         "ampere_bf16_s16816gemm_bf16_128x128",
     )
-    rows: list[dict[str, object]] = [{**unknown, "kernel": kernel} for kernel in kernels]
-    rows += [
-        {**unknown, "kernel": kernels[0], "span_ns": 10 * US},
-        {**unknown, "kernel": kernels[0], "input_dims": "[]"},
-    ]
-    calls = pl.LazyFrame(rows, schema_overrides={"input_dims": pl.String})
+    work = [(number, kernel, 100) for number, kernel in enumerate(kernels)]
+    # One that is too short, and one of which the sizes are known.
+    work += [(4, kernels[0], 10), (5, kernels[0], 100)]
+    calls = pl.LazyFrame(
+        {"op_id": range(6), "input_dims": [None] * 5 + ["[]"]}, schema_overrides={"input_dims": pl.String}
+    )
+    told = events(*work)
     # At 0.75 of the peak, and at 0.6 of one eight times as high.
-    found = inefficient.of_unknown_sizes(calls, 8.0).collect()
-    assert found.select("kernel", "time_ns", "cause").rows() == [
-        (kernel, round(100 * US * (1 - 0.75 / 4.8)), WRONG_TYPE) for kernel in kernels[:2]
+    found = inefficient.of_unknown_sizes(calls, told, 8.0).collect()
+    assert found.select("op_id", "time_ns", "cause").rows() == [
+        (number, round(100 * US * (1 - 0.75 / 4.8)), WRONG_TYPE) for number in range(2)
     ]
-    assert inefficient.of_unknown_sizes(calls, 2.0).collect().is_empty()
+    assert inefficient.of_unknown_sizes(calls, told, 2.0).collect().is_empty()
+
+
+def test_of_products_without_recorded_sizes_only_those_in_fp32_are_told_though_one_operator_calls_all() -> None:
+    """One layer in fp32 was worth more than all that it took: each call of the operator seemed to be in fp32."""
+    calls = pl.LazyFrame({"op_id": range(9), "input_dims": pl.Series([None] * 9, dtype=pl.String)})
+    work = [(0, "ampere_sgemm_128x128_tn", 400)]
+    work += [(number, "ampere_bf16_s16816gemm_bf16_128x128", 30) for number in range(1, 9)]
+    assert inefficient.of_unknown_sizes(calls, events(*work), 8.0).collect()["op_id"].to_list() == [0]
+
+
+def events(*work: tuple[int, str, int]) -> pl.LazyFrame:
+    """The kernels of calls: the call, the name, and what it takes in us."""
+    rows = [{"op_id": call, "name": name, "share_ns": took_us * US} for call, name, took_us in work]
+    return pl.LazyFrame(rows)

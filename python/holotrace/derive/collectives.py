@@ -11,7 +11,7 @@ from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit, filled
 from holotrace.core.tables import COLLECTIVES, DEVICE_EVENTS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import busy, call_shifts, grouped_messages, intervals
+from holotrace.derive import asked_collectives, busy, call_shifts, grouped_messages, intervals
 from holotrace.derive.call_shifts import KEY
 from holotrace.derive.epoch import base_ns
 from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE
@@ -24,7 +24,7 @@ _KNOWN = COLLECTIVES.only(
     *("event_id", "collective", "sequence", "group", "group_description", "group_ranks", "group_size"),
     *("in_elements", "out_elements", "element_type", "arrived_ns", "source_rank", "destination_rank"),
 )
-READS = (_EVENTS, _KNOWN, *grouped_messages.READS)
+READS = (_EVENTS, _KNOWN, *asked_collectives.READS, *grouped_messages.READS)
 CALLS = (
     Column("group", Unit.LABEL, "Process group; null if unknown"),
     Column("group_ranks", Unit.LABEL, "Ranks in the group, JSON; null if unknown"),
@@ -92,7 +92,7 @@ def calls(rank: RankTrace) -> pl.DataFrame:
 
 def _known(rank: RankTrace) -> pl.LazyFrame:
     """What is recorded of each operation, of kernels that are a group of messages by what the host asked for."""
-    known = rank[_KNOWN].lazy().unique("event_id")
+    known = asked_collectives.known(rank, _KNOWN).lazy()
     messages = rank.cached(grouped_messages.of_rank)
     if messages.is_empty():
         return known

@@ -46,7 +46,8 @@ def calls(rank: RankTrace) -> pl.DataFrame:
     long = every.lazy().filter(pl.col("roof_ns") > 0, pl.col("span_ns") >= unfused.LONG_NS)
     known = ("op_id", "time_ns", "cause", pl.col("name").cast(pl.String), pl.col("input_dims").cast(pl.String))
     slow = with_excess(long, None if tf32 is None else tf32 / 1e9).select(known)
-    unknown = of_unknown_sizes(every.lazy(), tf32 / fp32 if tf32 and fp32 else 1.0).select(known)
+    times = tf32 / fp32 if tf32 and fp32 else 1.0
+    unknown = of_unknown_sizes(every.lazy(), modelled_work.events(rank).lazy(), times).select(known)
     slow = pl.concat([slow, unknown]).rename({"input_dims": "detail"})
     ways = (unfused.attention, unfused.optimizer, needless.slice_gradients, needless.channels_first)
     # What a call is too long for has one cause: what lets it go away before what makes it faster.
@@ -113,21 +114,24 @@ def with_excess(calls: pl.LazyFrame, tf32: float | None) -> pl.LazyFrame:
     )
 
 
-def of_unknown_sizes(calls: pl.LazyFrame, times: float) -> pl.LazyFrame:
+def of_unknown_sizes(calls: pl.LazyFrame, work: pl.LazyFrame, times: float) -> pl.LazyFrame:
     """Products in fp32 of which no size was recorded, ``time_ns`` what they take longer than with TF32, and ``cause``.
 
-    The units for fp32 limit them, so that their time tells what they compute.
+    The units for fp32 limit them, so that their time tells what they compute. Calls of which no sizes are known may run
+    different kernels, though nothing else tells them apart.
 
     Args:
         calls: As of ``with_excess``.
+        work: What the calls launched, as of ``modelled_work.events``.
         times: How many times as much the device does with TF32 as on the units for fp32.
     """
-    kernel = pl.col("kernel").cast(pl.String)
+    kernel = pl.col("name").cast(pl.String)
     is_wide = kernel.str.contains(_FP32_KERNELS) & kernel.str.contains(_PRODUCTS)
+    wide = work.filter(pl.lit(times >= FP32_TIMES), is_wide).group_by("op_id").agg(wide_ns=pl.col("share_ns").sum())
     needed_ratio = _FP32_RATIO / (TF32_RATIO * times)
-    found = calls.filter(pl.lit(times >= FP32_TIMES), pl.col("input_dims").is_null(), is_wide)
-    return found.filter(pl.col("span_ns") >= unfused.LONG_NS).with_columns(
-        time_ns=((1 - needed_ratio) * pl.col("span_ns")).round().cast(pl.Int64), cause=pl.lit(WRONG_TYPE)
+    found = calls.filter(pl.col("input_dims").is_null()).join(wide, on="op_id", maintain_order="left")
+    return found.filter(pl.col("wide_ns") >= unfused.LONG_NS).with_columns(
+        time_ns=((1 - needed_ratio) * pl.col("wide_ns")).round().cast(pl.Int64), cause=pl.lit(WRONG_TYPE)
     )
 
 

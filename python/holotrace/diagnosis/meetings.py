@@ -80,6 +80,8 @@ class _Visit:
     queue: str
     # How many of the rank's operations of this kind it stood still for.
     held_ratio: float
+    # Whether that queue is that of its only device: of several each has its own, and the last to come is told of.
+    is_of_one: bool = True
     # The kernel, and when it ended, if it is that of several messages.
     kernel: int | None = None
     ended_ns: int = 0
@@ -126,6 +128,7 @@ class Meetings:
             pl.col("needed_ns", "ready_ns") - pl.col("clock_offset_ns"),
             queue if "queue" in visits.columns else of_group,
             held_ratio,
+            pl.col("device").is_null().alias("is_of_one") if "device" in visits.columns else pl.lit(value=True),
             *_kernels(visits),
         ).iter_rows():
             self._meetings.setdefault(row[0], []).append(_Visit(*row[1:]))
@@ -177,13 +180,15 @@ class Meetings:
             come = self._come[match]
             shifted = {}
             for visit in visits:
-                left, leaves = before.get((visit.rank, visit.queue), (visit.arrival_ns - QUEUED_NS, 0.0))
+                left, leaves = before.get((visit.rank, visit.queue), (visit.arrival_ns - QUEUED_NS, -sys.maxsize))
                 if 0 <= visit.arrival_ns - left < QUEUED_NS:
                     # It stood in the queue behind the meeting before.
                     ready = leaves if visit.ready_ns is None else ranks[visit.rank].at(visit.ready_ns)
                     shifted[visit.rank] = max(leaves, ready) + visit.arrival_ns - left
                     continue
-                shifted[visit.rank] = ranks[visit.rank].at(visit.arrival_ns)
+                own = ranks[visit.rank].at(visit.arrival_ns)
+                # One queue holds its meetings one after the other, also those that did not wait for each other.
+                shifted[visit.rank] = max(own, leaves) if visit.is_of_one and visit.arrival_ns >= left else own
             came = max(shifted.values())
             factor = change.transfer.get(match, 1.0)
             for visit in visits:

@@ -13,7 +13,7 @@ from holotrace.diagnosis.lead import QUEUE_LENGTH
 # Work was launched just before it began if that is so little of the recording, which has so many stretches.
 _SLACK_RATIO, _STRETCHES = 0.2, 512
 # Times are as exact as this: older recorders write whole microseconds.
-_ROUNDED_NS = 1_000
+ROUNDED_NS = 1_000
 # A queue is full that holds so much of what it can, as others have a part in it.
 _FULL_RATIO = 0.9
 
@@ -40,7 +40,7 @@ def of_rank(rank: RankTrace) -> pl.DataFrame:
     few = few.join(full.to_frame("launch_ns"), on="launch_ns", how="anti", maintain_order="left")
     stood = pl.concat([rank.cached(host.returns), full]).sort().to_frame("start_ns")
     # What is launched at once may seem to be so before that.
-    stood = stood.with_columns(rounded_ns=pl.col("start_ns") - _ROUNDED_NS)
+    stood = stood.with_columns(rounded_ns=pl.col("start_ns") - ROUNDED_NS)
     since = few.join_asof(stood, left_on="launch_ns", right_on="rounded_ns", check_sortedness=False)
     return since.select("at_ns", pl.col("start_ns").fill_null(begun_ns), end_ns="launch_ns")
 

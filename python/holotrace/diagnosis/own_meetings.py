@@ -15,6 +15,7 @@ from holotrace.diagnosis import host, kernels, pairs, xla_gaps
 from holotrace.diagnosis.calls import host_calls
 from holotrace.diagnosis.classes import SYNCHRONIZATION
 from holotrace.diagnosis.meetings import QUEUED_NS
+from holotrace.diagnosis.nearly_late import ROUNDED_NS
 
 _GPU = "/device:GPU"
 _OPS = XLA_OPS.only("event_id", "stream", "is_collective")
@@ -96,12 +97,15 @@ def _without_late(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Data
 
 
 def _held_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
-    """How long each collective held the rank up: until it ended nothing was computed for so long."""
+    """How long each collective held the rank up: until it ended nothing was computed for so long.
+
+    What waits for its end may seem to begin a little before that, since files round times.
+    """
     spans = rank.cached(busy.of).computing
     if spans.is_empty() or meetings.is_empty():
         return meetings["exposed_ns"]
     ends = meetings["end_ns"] - base
-    before = pl.Series(spans["start_ns"].search_sorted(ends)).cast(pl.Int64) - 1
+    before = pl.Series(spans["start_ns"].search_sorted(ends - ROUNDED_NS)).cast(pl.Int64) - 1
     computed = spans["end_ns"][before.clip(lower_bound=0)]
     began = meetings["start_ns"] - base
     alone = pl.DataFrame(

@@ -7,12 +7,12 @@ import polars as pl
 from holotrace.core.plans import done
 from holotrace.core.tables import COLLECTIVES
 from holotrace.core.trace import RankTrace
-from holotrace.derive import grouped_messages
+from holotrace.derive import asked_collectives, grouped_messages
 from holotrace.derive.collectives import GROUPED
 from holotrace.derive.host_messages import ON_HOSTS, PAIR
 
 KNOWN = COLLECTIVES.only("event_id", "source_rank", "destination_rank")
-READS = (KNOWN, *grouped_messages.READS)
+READS = (KNOWN, *asked_collectives.READS, *grouped_messages.READS)
 
 
 def paired(calls: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
@@ -63,7 +63,7 @@ def _grouped(calls: pl.DataFrame, messages: pl.DataFrame, schema: pl.Schema) -> 
 def _alone(calls: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     """The calls, sends and receives that are a kernel each as those of a group of two."""
     operation = pl.col("collective").cast(pl.String)
-    known = rank[KNOWN].unique("event_id")
+    known = asked_collectives.known(rank, KNOWN)
     own = rank.rank
     with_ends = (
         calls.lazy()

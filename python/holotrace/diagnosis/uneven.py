@@ -156,6 +156,9 @@ def _among(job: Job) -> Iterator[Candidate]:
         if not is_apart(kinds, turns, _ratio(heavy)):
             return
         in_turn = by_kind(job, ("step",)).join(heavy, on=["rank", "step"], how="semi", nulls_equal=True)
+        if _longer_ns(in_turn) < _BORNE_OUT_RATIO * total(heavy["beyond_ns"]):
+            # The step that a time belongs to is not as sure as that of a kernel.
+            return
         has_experts = _has_more_tokens(job, turns, in_turns=True) and sizes.has_equal_work(in_turn)
         cause = EXPERTS if has_experts else UNEVEN_WORK
         # In sum over steps those that take turns have equally much.
@@ -183,6 +186,8 @@ def _among(job: Job) -> Iterator[Candidate]:
         pooled = [with_others_pooled(kinds, rank) for rank in ranks] if cause == MORE_WORK else []
         has_more_everywhere = bool(pooled) and all(is_everywhere(own, time_ratio - 1) for own in pooled)
         # Stages of a pipeline meet nobody between the same kernels.
+        # Where nothing marks steps, its meetings tell since when it is slow.
+        is_slow_at_all &= mine["step"].is_not_null().any()
         is_slow_everywhere = cause == SLOW_DEVICE and (is_slow_at_all or _are_stages(job, ranks))
         is_even = cause == PIPELINE or is_slow_everywhere or has_more_everywhere
         every = (evenly if is_even else parts).filter(pl.col("rank").is_in(ranks))
@@ -293,13 +298,17 @@ def _above_noise(ranks: Sequence[int], beyond: pl.DataFrame, floor_ns: float) ->
     return tuple(rank for rank in ranks if own[rank] > floor_ns and own[rank] >= _OF_MOST_RATIO * most)
 
 
+def _longer_ns(kinds: pl.DataFrame) -> float:
+    """How much longer than on others these kernels take in sum."""
+    return total(kinds.select(pl.col("time_ns").cast(pl.Int64) - pl.col("usual_ns").cast(pl.Int64)).to_series())
+
+
 def _is_borne_out(rank: int, kinds: pl.DataFrame, beyond: pl.DataFrame) -> bool:
     """Whether the rank's kernels in sum take longer than those of others.
 
     Where devices lag behind their hosts by parts of a step, the same work counts for one step here, for another there.
     """
-    longer = pl.col("time_ns").cast(pl.Int64) - pl.col("usual_ns").cast(pl.Int64)
-    excess_ns = total(kinds.filter(pl.col("rank") == rank).select(longer).to_series())
+    excess_ns = _longer_ns(kinds.filter(pl.col("rank") == rank))
     return excess_ns >= _BORNE_OUT_RATIO * total(beyond.filter(pl.col("rank") == rank)["beyond_ns"])
 
 

@@ -1,0 +1,69 @@
+"""Ranks that take turns at computing longest."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from holotrace.diagnosis import uneven
+from holotrace.diagnosis.candidates import Job
+from holotrace.diagnosis.classes import SLOW_DEVICE, UNEVEN_WORK
+
+# What each rank computes in each step, in ns.
+TURNS = {0: (120, 80, 120, 80), 1: (80, 120, 80, 120)}
+EVEN = {0: (100, 100, 100, 100), 1: (100, 100, 100, 100)}
+
+
+@pytest.mark.parametrize(("of_kernels", "causes"), [(TURNS, [UNEVEN_WORK]), (EVEN, [])])
+def test_ranks_take_turns_only_if_their_kernels_do(of_kernels: dict[int, tuple[int, ...]], causes: list[str]) -> None:
+    """Two ranks that computed alike were told to take unequally long, as one lagged further behind its host."""
+    rows = [
+        {"row": row, "rank": rank, "step": step, "start_ns": 1_000 * step, "at_ns": 1_000 * step + 200, "time_ns": ns}
+        | {"name": "gemm", "operator": "aten::mm", "detail": "[8, 1, 1]|[1, 1, 1]|[[8, 8]]", "count": 1, "event_id": 1}
+        for row, times in (("segment", TURNS), ("work", of_kernels))
+        for rank, of_steps in times.items()
+        for step, ns in enumerate(of_steps)
+    ]
+    visits = pl.DataFrame(
+        [
+            {"match": step, "rank": rank, "arrival_ns": at, "left_ns": at, "clock_offset_ns": 0, "time_ns": 1}
+            | {"collective": "allreduce", "element_count": 8}
+            for step in range(4)
+            for rank in (0, 1)
+            for at in [1_000 * step + 200]
+        ]
+    )
+    job = Job(pl.DataFrame(rows), visits, (0, 1), floor_ns=10)
+    assert [each.cause for each in uneven.causes(job)] == causes
+
+
+def test_a_device_is_slow_where_its_meetings_say_so_if_nothing_marks_steps() -> None:
+    """One that became slow while it served was worth half of its cost, as if it had been slow from the beginning."""
+    visits = [
+        {"match": number, "rank": rank, "arrival_ns": at, "left_ns": at, "clock_offset_ns": 0, "time_ns": 1}
+        | {"collective": "allreduce", "element_count": 8}
+        for number in range(8)
+        for rank in range(4)
+        for at in [1_000 * number + 900]
+    ]
+    rows = [
+        {"row": "segment", "rank": rank, "start_ns": 1_000 * number, "at_ns": 1_000 * number + 800, "time_ns": ns}
+        | {"name": None, "operator": None, "detail": None, "count": 1, "event_id": 1}
+        for rank in range(4)
+        for number in range(8)
+        for ns in [750 if rank == 2 and number >= 4 else 600]
+    ]
+    rows += [
+        {"row": "work", "rank": rank, "start_ns": 0, "at_ns": None, "time_ns": 1_800 if rank == 2 else 1_600}
+        | {"name": name, "operator": name, "detail": "[8, 1, 1]|[1, 1, 1]|", "count": 8, "event_id": 1}
+        for rank in range(4)
+        for name in ("gemm", "attention", "norm")
+    ]
+    frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(
+        step=pl.lit(None, pl.Int64), cause=pl.lit(None, pl.String)
+    )
+    (found,) = uneven.causes(Job(frame, pl.DataFrame(visits), (0, 1, 2, 3), floor_ns=10))
+    assert (found.cause, found.ranks) == (SLOW_DEVICE, (2,))
+    removed = {at: ns for at, ns in found.change.removed[2] if ns > 0}
+    assert min(removed) > 4_000
+    assert sum(removed.values()) == pytest.approx(600)
