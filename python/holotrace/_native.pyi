@@ -43,6 +43,7 @@ __all__ = [
     "subtract",
     "sums_at",
     "total",
+    "uncovered",
     "union",
     "unions",
     "usual_times",
@@ -175,6 +176,12 @@ def covered_before(spans: ArrowStream, times: ArrowStream) -> ArrowTable:
     """How long at least one of ``spans`` (start_ns, end_ns) is active before each of ``times`` (time_ns).
 
     A row per time: covered_ns.
+    """
+
+def uncovered(spans: ArrowStream, others: ArrowStream) -> ArrowTable:
+    """How long, of each of ``spans`` (start_ns, end_ns), none of ``others`` (start_ns, end_ns) is active.
+
+    A row per span: uncovered_ns.
     """
 
 def union(spans: ArrowStream) -> ArrowTable:

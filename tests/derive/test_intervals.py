@@ -60,6 +60,13 @@ def test_covered_before_counts_instants_before_each_time(frame: pl.DataFrame, ti
     assert found.to_list() == [sum(t < time for t in covered(frame)) for time in times]
 
 
+@given(some_spans, some_spans)
+def test_uncovered_are_the_instants_of_each_span_that_no_other_covers(a: pl.DataFrame, b: pl.DataFrame) -> None:
+    lasting = a.filter(pl.col("start_ns") <= pl.col("end_ns"))
+    left = [sum(t not in covered(b) for t in range(start, end)) for start, end in lasting.iter_rows()]
+    assert intervals.uncovered_ns(lasting, b).to_list() == left
+
+
 def test_touching_spans_become_one() -> None:
     assert intervals.union(spans((0, 5), (5, 9))).rows() == [(0, 9)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import time
 from collections.abc import Callable
@@ -29,6 +30,7 @@ from holotrace.core.tables import LAUNCHES, STEPS
 from holotrace.core.trace import RankTrace, finished_with
 from holotrace.discovery import survey
 from holotrace.engine import program, questions
+from holotrace.engine.comparable import Comparison
 from holotrace.engine.session import Session
 from holotrace.formats.dataset import answers as stored
 from holotrace.sample import write as write_sample
@@ -65,6 +67,17 @@ def test_parts_that_are_held_compressed_are_what_they_were(traces: Path, monkeyp
     assert usual.keys() == compressed.keys()
     for name, table in usual.items():
         assert_frame_equal(compressed[name], table)
+
+
+def test_parts_without_rows_do_not_travel_between_processes_and_change_no_answer(traces: Path) -> None:
+    asked = questions.Questions(tuple((named(name), {}) for name in ("time_breakdown", "hlo_ops", "causes")))
+    here = holotrace.open(traces).map(asked, asked.reads)
+    there = pickle.loads(pickle.dumps(here))
+    assert not set(there[0].parts).intersection(["hlo_ops"])
+    usual, packed = (asked.combined(answers, [], Comparison()) for answers in (here, there))
+    assert usual.keys() == packed.keys()
+    for name, table in usual.items():
+        assert_frame_equal(packed[name], table)
 
 
 def test_answers_are_the_same_where_tables_are_let_go_as_early_as_can_be(

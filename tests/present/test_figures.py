@@ -28,7 +28,7 @@ from holotrace.errors import UsageError
 from holotrace.present import charts, figures
 from holotrace.present import format as fmt
 from holotrace.present.charts.plane import Plane
-from holotrace.present.figures import trees
+from holotrace.present.figures import heat, trees
 
 
 @per_rank(
@@ -350,3 +350,11 @@ def test_what_holds_until_the_next_value_is_drawn_in_steps() -> None:
     drawn = charts.picture(figures.drawing(held, table))
     assert isinstance(drawn, Plane)
     assert re.findall(r"[MLHV]", drawn.marks[0].path) == ["M", "H", "V", "H", "V"]
+
+
+def test_names_of_equal_sums_are_in_alphabetical_order_in_a_map_of_ranks() -> None:
+    names = [f"name {letter}" for letter in "jihgfedcba"]
+    table = pl.DataFrame({"rank": [0, 1] * 10, "name": sorted([*names, *names]), "time_ns": [1, 3] * 10})
+    drawn = heat.trace(table, Column("name", Unit.TEXT, "What"), Column("time_ns", Unit.NS, "How long"))
+    assert drawn is not None
+    assert drawn["x"] == sorted(names)

@@ -26,6 +26,16 @@ pub fn covered_before(py: Python<'_>, spans: &Bound<'_, PyAny>, times: &Bound<'_
 }
 
 #[pyfunction]
+pub fn uncovered(py: Python<'_>, spans: &Bound<'_, PyAny>, others: &Bound<'_, PyAny>) -> PyResult<ArrowTable> {
+    let (spans, others) = (ends(&Batches::of(spans)?)?, ends(&Batches::of(others)?)?);
+    let table = detached(py, || {
+        let uncovered = intervals::uncovered((&spans.0, &spans.1), (&others.0, &others.1));
+        batch(vec![("uncovered_ns".to_string(), column(uncovered))])
+    });
+    table.map(ArrowTable)
+}
+
+#[pyfunction]
 pub fn union(py: Python<'_>, spans: &Bound<'_, PyAny>) -> PyResult<ArrowTable> {
     let (start, end) = ends(&Batches::of(spans)?)?;
     detached(py, || table(intervals::union(&start, &end))).map(ArrowTable)

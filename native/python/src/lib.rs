@@ -45,6 +45,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(device_graph::device_graph, module)?)?;
     module.add_function(wrap_pyfunction!(host_graph::host_graph, module)?)?;
     module.add_function(wrap_pyfunction!(intervals::covered_before, module)?)?;
+    module.add_function(wrap_pyfunction!(intervals::uncovered, module)?)?;
     module.add_function(wrap_pyfunction!(intervals::union, module)?)?;
     module.add_function(wrap_pyfunction!(intervals::unions, module)?)?;
     module.add_function(wrap_pyfunction!(intervals::subtract, module)?)?;

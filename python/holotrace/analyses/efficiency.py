@@ -103,7 +103,7 @@ def efficiency(rank: RankTrace) -> pl.DataFrame:
         ]
     )
     unknown = _NO_CPU if rank.computes_on_host else _NO_DEVICE
-    return done(_ratios(found, modelled_work.device_of(rank), unknown).sort("step"))
+    return done(_ratios(found, rank.cached(modelled_work.device_of), unknown).sort("step"))
 
 
 def _of_xla(rank: RankTrace, steps: pl.DataFrame) -> pl.DataFrame:

@@ -92,7 +92,7 @@ def modules(rank: RankTrace, *, by_class: bool = False, by_step: bool = False) -
     )
     busy = work.group_by("step").agg(busy_ns=pl.col("self_ns").sum())
     groups = _groups(places, by_class=by_class)
-    rows = _rated(_summed(done(own).lazy(), groups), modelled_work.device_of(rank) is not None)
+    rows = _rated(_summed(done(own).lazy(), groups), rank.cached(modelled_work.device_of) is not None)
     shown = places.lazy().with_columns(module_class="class").rename({"path": "group"})
     if by_class:
         shown = shown.with_columns(module=pl.coalesce("class", "label"), place=None, depth=None)

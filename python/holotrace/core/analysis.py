@@ -343,7 +343,7 @@ class PerJob(Analysis[P]):
 
 def _rows_of(rank: RankTrace, rows: pl.DataFrame, columns: tuple[Column, ...], owner: str) -> pl.DataFrame:
     of_rank = pl.Series(RANK.name, [rank.rank], RANK.unit.dtype).new_from_index(0, rows.height)
-    others = rows.drop(RANK.name) if RANK.name in rows.columns else rows
+    others = rows[:, [name for name in rows.columns if name != RANK.name]]
     return _apart(conform(others.hstack([of_rank]), columns, owner))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from holotrace.core.native import native
+from holotrace.core.schema import typed
 
 _LEAST = -(2**63)
 
@@ -44,8 +45,9 @@ def ordered(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 
 def order(rows: pl.DataFrame, by: Sequence[str]) -> pl.Series | None:
     """The numbers of the rows in that order; None where they are in order."""
-    keys = rows.select(pl.col(by).cast(pl.Int64).fill_null(_LEAST))
-    found = native.order(keys, by, rows.height)
+    keys = (typed(rows[name], pl.Int64()) for name in by)
+    known = pl.DataFrame([key.fill_null(_LEAST) if key.null_count() else key for key in keys])
+    found = native.order(known, by, rows.height)
     return None if found is None else pl.DataFrame(found)["row"]
 
 

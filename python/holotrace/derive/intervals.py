@@ -82,10 +82,4 @@ def first_covered_ns(windows: pl.DataFrame, layers: Sequence[pl.DataFrame]) -> l
 
 def uncovered_ns(spans: pl.DataFrame, others: pl.DataFrame) -> pl.Series:
     """How long, of each of ``spans``, none of ``others`` is active."""
-    if spans.is_empty():
-        return pl.Series("uncovered_ns", [], dtype=pl.Int64)
-    times = pl.concat([spans["start_ns"], spans["end_ns"]])
-    covered = covered_before_ns(others, times)
-    inside = covered[spans.height :] - covered[: spans.height]
-    uncovered: pl.Series = (spans["end_ns"] - spans["start_ns"] - inside).alias("uncovered_ns")
-    return uncovered
+    return pl.DataFrame(native.uncovered(spans[_SPAN], others[_SPAN])).to_series()

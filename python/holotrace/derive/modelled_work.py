@@ -132,7 +132,7 @@ def signatures(rank: RankTrace) -> pl.DataFrame:
         schema=_TOLD,
         orient="row",
     )
-    return _limited(given.drop("kernels").hstack(told), device_of(rank))
+    return _limited(given.drop("kernels").hstack(told), rank.cached(device_of))
 
 
 _TOLD = {

@@ -110,6 +110,7 @@ READS = (
 _MOST_CALLS = 24
 # What is nearly all of a sum tells when that was; what of it comes later does not.
 _NEARLY_ALL_RATIO = 0.9
+_ORDER = ("step", "at_ns", "start_ns", "name", "detail", "operator")
 # When something was.
 _TIMES = ("at_ns", "start_ns", "end_ns")
 _NOTHING = pl.DataFrame(schema={"row": pl.String()})
@@ -156,14 +157,17 @@ def _in_order(parts: Sequence[pl.DataFrame], base: int) -> pl.DataFrame:
 
     Their times are since ``base``, and since 1970 in what is returned.
     """
-    by_row = [(row, group) for part in parts for (row,), group in part.partition_by("row", as_dict=True).items()]
-    kinds = [
-        pl.concat([filled(group, COLUMNS) for name, group in by_row if name == row]).sort(
-            "step", "at_ns", "start_ns", "name", "detail", "operator"
-        )
-        for row in sorted({row for row, _ in by_row})
-    ]
+    by_row = [(row, filled(group, COLUMNS)) for part in parts for row, group in _by_row(part)]
+    every = [pl.concat([group for name, group in by_row if name == row]) for row in sorted({row for row, _ in by_row})]
+    # Many kinds have one row, which takes as long to sort as a hundred.
+    kinds = [of_kind if of_kind.height == 1 else of_kind.sort(_ORDER) for of_kind in every]
     return pl.concat(kinds).with_columns(pl.col(_TIMES) + base) if kinds else empty(COLUMNS)
+
+
+def _by_row(part: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
+    """The rows of each kind that a part has: of most it is one."""
+    kinds = distinct(part["row"]).to_list()
+    return [(row, part if len(kinds) == 1 else part.filter(row=row)) for row in kinds]
 
 
 def _unprofiled(rank: RankTrace) -> pl.DataFrame:
@@ -180,7 +184,7 @@ def _windows(rank: RankTrace) -> pl.DataFrame:
     if xla_gaps.is_xla(rank):
         # No gap is outside of it.
         spans.append(xla_gaps.window(rank))
-    both = pl.concat([frame.select("start_ns", "end_ns") for frame in spans])
+    both = pl.concat([frame[["start_ns", "end_ns"]] for frame in spans])
     whole = both.select(row=pl.lit(WINDOW), start_ns=pl.col("start_ns").min(), at_ns=pl.col("end_ns").max())
     kind = pl.lit(XLA if xla_gaps.is_xla(rank) else None, pl.String)
     on_host = rank.computes_on_host or xla_gaps.is_on_host(rank)

@@ -89,7 +89,7 @@ class Gaps:
     def named(self) -> pl.DataFrame:
         """The gaps with what ``open_calls.Found.names`` has; null where the work was queued."""
         names = self.told.names() if self.told else open_calls.nothing(self.waiting)
-        explained = self.waiting.select("window").hstack(names)
+        explained = self.waiting[["window"]].hstack(names)
         return self.found.join(explained, on="window", how="left", maintain_order="left")
 
 
@@ -338,7 +338,7 @@ def _told(idle: pl.DataFrame, rank: RankTrace) -> Gaps:
     shares = _all_of(found.filter(is_queued), QUEUED)
     if calls.is_empty() or waiting.is_empty():
         return Gaps(found, pl.concat([shares, _all_of(waiting, UNRECORDED)]), waiting, None)
-    main, nothing, on_host = rank.cached(main_thread), telling_nothing(rank), rank.computes_on_host
+    main, nothing, on_host = rank.cached(main_thread), rank.cached(telling_nothing), rank.computes_on_host
     told = open_calls.of(calls, waiting, fallback=main, ignored=nothing, together=on_host)
     numbered = told.shares.with_columns(window=waiting["window"][told.shares["window"]])
     numbered = other_thread.instead_of_pauses(numbered, waiting, calls, rank)

@@ -104,7 +104,7 @@ def of_steps(rank: RankTrace) -> pl.DataFrame:
     of_main = apart.with_columns(tid=pl.lit(main, pl.UInt32))
     beside = open_calls.busiest_thread(calls, main)
     # The range of a step tells nothing of it, and no more does what is around all of them.
-    of_step, around = matching(calls["name"], classes.STEP_RANGE), telling_nothing(rank)
+    of_step, around = matching(calls["name"], classes.STEP_RANGE), rank.cached(telling_nothing)
     ignored = of_step if around is None else of_step | around
     told = open_calls.of(calls, of_main, fallback=beside, ignored=ignored) if calls.height else None
     shares = told.shares if told else open_calls.NO_SHARES

@@ -40,7 +40,7 @@ def calls(rank: RankTrace) -> pl.DataFrame:
     ``detail`` (its shapes) and ``event_id`` (its longest kernel).
     """
     every = rank.cached(modelled_work.modelled).with_columns(modelled_work.limits())
-    device = modelled_work.device_of(rank)
+    device = rank.cached(modelled_work.device_of)
     tf32 = None if device is None else device.peak("tf32", is_matrix=True)
     fp32 = None if device is None else device.peak("fp32", is_matrix=False)
     long = every.lazy().filter(pl.col("roof_ns") > 0, pl.col("span_ns") >= unfused.LONG_NS)

@@ -27,7 +27,7 @@ def slice_gradients(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
     """Calls that fill and add up gradients of slices, with what they take beyond writing each gradient once."""
     nodes = launched_by.outermost(rank, launched_by.named(rank, _SLICES))
     if nodes.is_empty():
-        return nothing(calls)
+        return nothing()
     name = pl.col("name").cast(pl.String)
     inside = calls.join(nodes, on="op_id").filter(name.is_in([*_FILLS, *_ADDS]))
     inside = inside.with_columns(_first_shape().alias("whole"), name)
@@ -50,7 +50,7 @@ def slice_gradients(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
                 detail="whole",
             )
         )
-    return pl.concat([nothing(calls), *found])
+    return pl.concat([nothing(), *found])
 
 
 def channels_first(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
@@ -59,7 +59,7 @@ def channels_first(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
     turning = events.filter(matching(events["name"], _TURNS) & pl.col("op_id").is_not_null())
     # Group norms take longer with channels last, by more than turning layouts takes.
     if turning.is_empty() or calls["name"].cast(pl.String).is_in(_GROUP_NORMS).any():
-        return nothing(calls)
+        return nothing()
     turns = turning.group_by("op_id", maintain_order=True).agg(time_ns=pl.col("share_ns").sum())
     convolutions = calls.join(turns, on="op_id", maintain_order="left").filter(pl.col("span_ns") >= LONG_NS)
     is_norm = pl.col("name").cast(pl.String).is_in(_NORMS) & (pl.col("confidence") == "exact")

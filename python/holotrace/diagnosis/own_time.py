@@ -86,5 +86,5 @@ def of_host(rank: RankTrace) -> int:
     # The shortest are mostly within others.
     operators = own.filter(is_operator, lasts > _SHORT_NS)
     doing = [operators, rank.cached(calling_nothing)]
-    spans, waiting = (pl.concat([frame.select("start_ns", "end_ns") for frame in frames]) for frames in (doing, waits))
+    spans, waiting = (pl.concat([frame[["start_ns", "end_ns"]] for frame in frames]) for frames in (doing, waits))
     return intervals.total_ns(intervals.subtract(spans, waiting))

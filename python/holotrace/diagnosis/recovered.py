@@ -246,7 +246,7 @@ def _beside_work(rank: RankTrace, stalls: pl.DataFrame) -> pl.DataFrame:
     windows = apart.filter(pl.col("start_ns") >= pl.col("end_ns").cum_max().shift(1).fill_null(pl.col("start_ns")))
     if windows.is_empty():
         return pl.DataFrame(schema=_STOPS)
-    told = open_calls.of(calls, windows, fallback=rank.cached(main_thread), ignored=telling_nothing(rank)).shares
+    told = open_calls.of(calls, windows, fallback=rank.cached(main_thread), ignored=rank.cached(telling_nothing)).shares
     ordered = told.sort("share_ns", "cause", "responsible", descending=[True, False, False])
     most = ordered.unique("window", keep="first", maintain_order=True).filter(pl.col("cause").is_in(STALLING))
     at = windows.with_row_index("window").with_columns(pl.col("window").cast(told.schema["window"]))

@@ -44,6 +44,7 @@ _PASSES = {"aten::addcdiv_": 7, "aten::mul_": 5, "aten::add_": 3}
 _OWN_PASSES = {"aten::addcdiv_": 4, "aten::mul_": 2, "aten::add_": 3}
 _GIVEN = ("name", "input_dims", "input_types")
 _RESULT = ("op_id", "time_ns", "cause", "name", "detail")
+_NOTHING = pl.DataFrame(schema=dict(zip(_RESULT, (pl.UInt32, pl.Int64, *[pl.String] * 3), strict=True)))
 
 
 class Scores(NamedTuple):
@@ -67,7 +68,9 @@ def attention(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
     given = done(once.select("signature", pl.col("name", "input_dims").cast(pl.String), "is_matrix", "peak_flops"))
     rows = [(*row, _shapes(dims)) for *row, dims in given.select(pl.exclude("input_dims"), "input_dims").iter_rows()]
     found = [_of_scores(calls, rows, scores, dims) for scores, dims in _softmaxes(rows).items()]
-    told = pl.concat([nothing(calls), *found]).unique("op_id", keep="first", maintain_order=True)
+    if not found:
+        return nothing()
+    told = pl.concat(found).unique("op_id", keep="first", maintain_order=True)
     own = launched_by.outermost(rank, launched_by.named(rank, _OWN_MATH)) if told.height else None
     if own is None or own.is_empty():
         return told
@@ -108,7 +111,7 @@ def _of_scores(calls: pl.DataFrame, rows: list[Row], scores: Scores, dims: tuple
     widths = {*makes.values(), *takes.values()}
     # Where a head is as wide as there are tokens, shapes do not tell scores from what they are made of.
     if not makes or not takes or widths & {queries, keys}:
-        return nothing(calls)
+        return nothing()
     on_scores = {signature for signature, *_, shapes in rows if any(map(scores.fits, shapes))} | {*makes}
     on = calls.filter(pl.col("signature").is_in(on_scores))
     counted = on.filter(is_plausible(), pl.col("span_ns") >= LONG_NS)
@@ -144,9 +147,9 @@ def beyond(calls: pl.DataFrame, needed_ns: float) -> pl.DataFrame:
     return calls.with_columns(time_ns=(pl.col("span_ns") * part).round().cast(pl.Int64)).filter(pl.col("time_ns") > 0)
 
 
-def nothing(calls: pl.DataFrame) -> pl.DataFrame:
-    text = pl.lit("")
-    return calls.clear().select("op_id", time_ns="span_ns", cause=text, name=text, detail=text)
+def nothing() -> pl.DataFrame:
+    """No call at all."""
+    return _NOTHING.clone()
 
 
 def _shapes(dims: str | None) -> list[list[int]]:
@@ -159,7 +162,7 @@ def optimizer(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
     every = rank.cached(optimizer_ranges.own).lazy().rename({"name": "range"})
     ranges = done(every.with_columns(kind=pl.col("range").str.extract(_RANGE)).drop_nulls("kind"))
     if ranges.is_empty():
-        return nothing(calls)
+        return nothing()
     places = open_calls.looked_up(rank[_OPS], calls["op_id"], "pid", "tid", "start_ns")
     steps = ranges.lazy().drop("has_closure").rename({"end_ns": "until_ns"}).sort("start_ns")
     within = done(
@@ -180,7 +183,7 @@ def optimizer(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
         if not ops["name"].str.contains("_fused_").any()
         for one, needed in _of_optimizer(ops, is_adam=ops["kind"][0] != "SGD")
     ]
-    return pl.concat([nothing(calls), *found])
+    return pl.concat([nothing(), *found])
 
 
 def _with_pauses(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:

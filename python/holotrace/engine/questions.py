@@ -44,10 +44,15 @@ _MUCH_BYTES = 1 << 22
 
 
 class _Packed(Mapping[str, pl.DataFrame]):
-    """Small frames that are compressed until somebody asks for them: as frames they take twenty times the memory."""
+    """Small frames that are compressed until somebody asks for them: as frames they take twenty times the memory.
+
+    Those without rows, which a third of a rank's are, stay away.
+    """
 
     def __init__(self, frames: Mapping[str, pl.DataFrame]) -> None:
-        self._packed = {name: zlib.compress(frame.clone().serialize(), 1) for name, frame in frames.items()}
+        self._packed = {
+            name: zlib.compress(frame.clone().serialize(), 1) for name, frame in frames.items() if not frame.is_empty()
+        }
 
     def __getitem__(self, name: str) -> pl.DataFrame:
         return pl.DataFrame.deserialize(BytesIO(zlib.decompress(self._packed[name])))
@@ -92,6 +97,7 @@ class Answers:
     """One rank's part of everything that was asked."""
 
     parts: Mapping[str, pl.DataFrame]
+    """By name; a part that is not there has no rows."""
     info: pl.DataFrame
     problems: pl.DataFrame
 
@@ -214,7 +220,8 @@ class _Shared:
         with self._locks[shared]:
             if shared not in self._gathered:
                 of = self._compared if isinstance(analysis, PerJob) else self._answers
-                parts = (answer.parts[analysis.part_name] for answer in of)
+                name = analysis.part_name
+                parts = (answer.parts[name] for answer in of if name in answer.parts)
                 asked = [each for each, _ in self._asked if each.shares == shared]
                 self._gathered[shared] = analysis.gathered(parts, asked)
             gathered = self._gathered[shared]

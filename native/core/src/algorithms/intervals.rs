@@ -106,6 +106,19 @@ pub fn covered_before(start: &[i64], end: &[i64], times: &[i64]) -> Vec<i64> {
     union(start, end).covered_before(times)
 }
 
+/// How long, of each of `spans`, starts and ends, none of `others` is active.
+pub fn uncovered(spans: (&[i64], &[i64]), others: (&[i64], &[i64])) -> Vec<i64> {
+    let others = union(others.0, others.1);
+    let mut uncovered = others.covered_before(spans.1);
+    for (left, (start, end)) in uncovered.iter_mut().zip(spans.0.iter().zip(spans.1)) {
+        *left = end.wrapping_sub(*start).wrapping_sub(*left);
+    }
+    for (left, before) in uncovered.iter_mut().zip(others.covered_before(spans.0)) {
+        *left = left.wrapping_add(before);
+    }
+    uncovered
+}
+
 /// How long, in each of `windows`, starts and ends, each of `layers` goes on where none of those before it does.
 pub fn first_covered(windows: (&[i64], &[i64]), layers: &[(&[i64], &[i64])]) -> Vec<Vec<i64>> {
     let mut reached = Spans::default();
@@ -209,7 +222,7 @@ pub(crate) fn merged(spans: impl Iterator<Item = (i64, i64)>, mut visit: impl Fn
 
 #[cfg(test)]
 mod tests {
-    use super::{Spans, covered_before, first_covered, intersect, subtract, total, union, unions};
+    use super::{Spans, covered_before, first_covered, intersect, subtract, total, uncovered, union, unions};
 
     fn spans<const N: usize>(both: [(i64, i64); N]) -> Spans {
         let (start, end) = both.into_iter().unzip();
@@ -219,6 +232,12 @@ mod tests {
     #[test]
     fn overlapping_spans_count_once_and_in_any_order() {
         assert_eq!(covered_before(&[8, 0, 5], &[9, 6, 7], &[0, 1, 6, 7, 8, 9, 20]), [0, 1, 6, 7, 7, 8, 8]);
+    }
+
+    #[test]
+    fn what_others_leave_of_each_span_is_counted_once() {
+        assert_eq!(uncovered((&[0, 4, 9], &[6, 5, 9]), (&[3, 2], &[5, 4])), [3, 0, 0]);
+        assert_eq!(uncovered((&[], &[]), (&[3], &[5])), []);
     }
 
     #[test]

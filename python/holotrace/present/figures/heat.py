@@ -28,9 +28,9 @@ def trace(table: pl.DataFrame, across: Column, value: Column, *, most: int = _MO
     if len(ranks) < _LEAST_RANKS:
         return None
     whole = sums.group_by(across.name).agg(pl.col(value.name).sum())
-    chosen = whole.top_k(most, by=value.name) if not fmt.is_number(across) else whole.sort(across.name).head(most)
-    # In the order of the axis: steps as they came, names by their sum.
-    places = chosen[across.name].to_list()
+    # In the order of the axis: steps as they came, names by their sum, those of equal sums in alphabetical order.
+    order = [] if fmt.is_number(across) else [-pl.col(value.name)]
+    places = whole.sort(*order, pl.col(across.name)).head(most)[across.name].to_list()
     cells = pl.DataFrame({across.name: places}, schema={across.name: sums.schema[across.name]}).with_row_index("place")
     grid = (
         pl.DataFrame({"rank": ranks})
