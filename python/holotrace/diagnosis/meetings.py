@@ -16,6 +16,7 @@ from types import MappingProxyType
 
 import polars as pl
 
+from holotrace.derive.host_messages import ON_HOSTS
 from holotrace.diagnosis.host_clock import HostClock, Wait
 
 # What starts so soon after the work before it on its queue was waiting for that.
@@ -81,6 +82,7 @@ class _Visit:
     # How many of the rank's operations of this kind it stood still for.
     held_ratio: float
     # Whether that queue is that of its only device: of several each has its own, and the last to come is told of.
+    # Backends of hosts have several, too.
     is_of_one: bool = True
     # The kernel, and when it ended, if it is that of several messages.
     kernel: int | None = None
@@ -128,7 +130,7 @@ class Meetings:
             pl.col("needed_ns", "ready_ns") - pl.col("clock_offset_ns"),
             queue if "queue" in visits.columns else of_group,
             held_ratio,
-            pl.col("device").is_null().alias("is_of_one") if "device" in visits.columns else pl.lit(value=True),
+            _has_one_queue(visits),
             *_kernels(visits),
         ).iter_rows():
             self._meetings.setdefault(row[0], []).append(_Visit(*row[1:]))
@@ -244,6 +246,14 @@ class _Kernels:
         """When it ends, as far as that is known when one of its messages is ``over``."""
         self._over[kernel] = max(over, self._over.get(kernel, over))
         return self._over[kernel] + self._last[kernel][1]
+
+
+def _has_one_queue(visits: pl.DataFrame) -> pl.Expr:
+    """Whether what the rank meets others in stands in one queue with all else of that group."""
+    of_all = pl.col("device").is_null() if "device" in visits.columns else pl.lit(value=True)
+    if "operation" in visits.columns:
+        of_all &= ~pl.col("operation").cast(pl.String).str.contains(rf"^{ON_HOSTS}:").fill_null(value=False)
+    return of_all.alias("is_of_one")
 
 
 def _kernels(visits: pl.DataFrame) -> list[pl.Expr]:

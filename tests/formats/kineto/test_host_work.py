@@ -240,6 +240,22 @@ def test_an_exchange_is_over_when_the_thread_that_waits_for_it_goes_on(
     assert ("gloo:all_reduce", 56, over) in work(made)
 
 
+def test_a_thread_that_waits_for_two_exchanges_goes_on_in_between(tmp_path: Path) -> None:
+    """Of two buckets that waited for the same rank the second was over with the first, which moved clocks by a step."""
+    made = job(
+        tmp_path,
+        span("c10d::allreduce_", 0, 50),
+        span("aten::mm", 50, 4_900),
+        span("c10d::allreduce_", 4_950, 5_000),
+        span("gloo:all_reduce", 5_100, 92_600, category="user_annotation", tid=2),
+        span("gloo:all_reduce", 5_200, 97_700, category="user_annotation", tid=3),
+        span("aten::copy_", 92_700, 94_000),
+        span("aten::div_", 97_750, 99_000),
+    )
+    ends = [end for name, _, end in work(made) if name == "gloo:all_reduce"]
+    assert ends == [92_600, 97_700]
+
+
 ACCELERATED = [
     (span("cudaLaunchKernel", 20, 25, category="cuda_runtime"), {}),
     (span("aten::cudnn_convolution", 200, 300), {}),

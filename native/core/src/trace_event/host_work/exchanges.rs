@@ -13,6 +13,8 @@ use crate::trace_event::store::Store;
 const BACKENDS: [&[u8]; 4] = [b"gloo:", b"mpi:", b"ucc:", b"ccl:"];
 /// A backend's thread says at most this part of an exchange later that it is over: it needs a CPU, too.
 const LATE_PARTS: i64 = 5;
+/// A thread that waits for an exchange goes on so soon after it.
+const WAKING_NS: i64 = 1_000_000;
 /// Of what a thread did, and of operators that may have asked for an exchange, no more are looked at for one.
 const MOST_LOOKED_AT: usize = 4096;
 
@@ -57,7 +59,9 @@ impl Doing {
 
     /// When an exchange was over: the thread that asked for it and waited goes on then, and the backend's may say so
     /// later, or never where the recording ended before it did.
-    pub fn went_on(&self, work: &Work, was_over: bool) -> i64 {
+    ///
+    /// It may have waited for another, by when these `ended`.
+    pub fn went_on(&self, work: &Work, was_over: bool, ended: &[i64]) -> i64 {
         let first = self.spans.partition_point(|&(start, _)| start < work.start);
         let last = self.spans.partition_point(|&(start, _)| start < work.end);
         if last - first > MOST_LOOKED_AT {
@@ -70,7 +74,9 @@ impl Doing {
             reached = reached.max(end);
         }
         let ((paused, until), lasted) = (longest, work.end - work.start);
-        let is_told_late = 2 * paused >= lasted && work.end - until <= lasted / LATE_PARTS;
+        let last = ended[..ended.partition_point(|&end| end <= until)].last();
+        let is_of_another = until < work.end && last.is_some_and(|&end| until - end <= WAKING_NS);
+        let is_told_late = !is_of_another && 2 * paused >= lasted && work.end - until <= lasted / LATE_PARTS;
         if is_told_late || !was_over { until } else { work.end }
     }
 }

@@ -142,14 +142,20 @@ fn found(store: &Store) -> Vec<Work> {
         computes[work.row as usize] = true;
     }
     let mut threads: HashMap<u32, Doing> = HashMap::new();
-    for (at, launch) in exchanges.iter().zip(asked_for(store, exchanges.iter().map(|&at| found[at].row))) {
+    let asked = asked_for(store, exchanges.iter().map(|&at| found[at].row));
+    let mut ended: HashMap<u32, Vec<i64>> = HashMap::new();
+    for (&at, &launch) in exchanges.iter().zip(&asked).filter(|&(_, &launch)| launch != NONE) {
+        ended.entry(spans.track[launch as usize]).or_default().push(found[at].end);
+    }
+    ended.values_mut().for_each(|times| times.sort_unstable());
+    for (at, launch) in exchanges.iter().zip(asked) {
         let work = &mut found[*at];
         work.launch = launch;
         if launch != NONE {
             let was_over = text(store, FINISHED, work.row).as_deref() != Some("false");
             let track = spans.track[launch as usize];
             let thread = threads.entry(track).or_insert_with(|| Doing::of(spans, by_track.of(track), &computes));
-            work.end = thread.went_on(work, was_over);
+            work.end = thread.went_on(work, was_over, &ended[&track]);
         }
     }
     found
