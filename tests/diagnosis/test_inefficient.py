@@ -66,12 +66,13 @@ def test_products_in_fp32_without_recorded_sizes_are_told_by_their_kernels() -> 
         "cutlass_80_simt_sgemm_128x256_8x4_nt_align1",
         "cutlass_80_tensorop_s1688gemm_128x256_16x3_nt_align4",
         "ampere_bf16_s16816gemm_bf16_128x128",
+        "void precomputed_convolve_sgemm<__nv_bfloat16, 1024, 5, 5, 4, 3, 3, 1, false>(int, int, int)",
     )
     work = [(number, kernel, 100) for number, kernel in enumerate(kernels)]
     # One that is too short, and one of which the sizes are known.
-    work += [(4, kernels[0], 10), (5, kernels[0], 100)]
+    work += [(5, kernels[0], 10), (6, kernels[0], 100)]
     calls = pl.LazyFrame(
-        {"op_id": range(6), "input_dims": [None] * 5 + ["[]"]}, schema_overrides={"input_dims": pl.String}
+        {"op_id": range(7), "input_dims": [None] * 6 + ["[]"]}, schema_overrides={"input_dims": pl.String}
     )
     told = events(*work)
     # At 0.75 of the peak, and at 0.6 of one eight times as high.

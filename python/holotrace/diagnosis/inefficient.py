@@ -20,6 +20,8 @@ _FP32_KERNELS = r"(?i)simt|sgemm|ffma"
 LIMITED_RATIO, MOST_RATIO, TF32_RATIO = 0.4, 1.05, 0.6
 # What products in fp32 reach of the peak where sizes are unknown, and names of kernels that are products.
 _FP32_RATIO, _PRODUCTS = 0.75, r"(?i)gemm|fprop|dgrad|wgrad|conv"
+# Some compute on the units for fp32 what has a narrower type.
+_NARROW = r"(?i)bfloat16|bf16|f16|half"
 # Healthy kernels reach most of what the device's limits allow for their shapes; one that is far from it a fifth.
 FAR_RATIO, USUAL_RATIO = 0.2, 0.4
 _PRODUCT = "gemm"
@@ -126,7 +128,7 @@ def of_unknown_sizes(calls: pl.LazyFrame, work: pl.LazyFrame, times: float) -> p
         times: How many times as much the device does with TF32 as on the units for fp32.
     """
     kernel = pl.col("name").cast(pl.String)
-    is_wide = kernel.str.contains(_FP32_KERNELS) & kernel.str.contains(_PRODUCTS)
+    is_wide = kernel.str.contains(_FP32_KERNELS) & kernel.str.contains(_PRODUCTS) & ~kernel.str.contains(_NARROW)
     wide = work.filter(pl.lit(times >= FP32_TIMES), is_wide).group_by("op_id").agg(wide_ns=pl.col("share_ns").sum())
     needed_ratio = _FP32_RATIO / (TF32_RATIO * times)
     found = calls.filter(pl.col("input_dims").is_null()).join(wide, on="op_id", maintain_order="left")
