@@ -7,7 +7,7 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from holotrace.core.tables import ANNOTATIONS
+from holotrace.core.tables import ANNOTATIONS, CPU_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.diagnosis import inefficient
 from holotrace.diagnosis.advice import advice
@@ -134,6 +134,17 @@ def test_the_same_operators_outside_of_an_optimizer_or_beside_a_fused_one_are_no
     assert told(after_another(ADAM, times)) == []
     fused: Given = ("aten::_fused_adamw_", [[]] * 6, ["TensorList"] * 6, [""] * 6)
     assert told(after_another({**ADAM, "F": fused}, {**times, "F": 50}, STEP)) == []
+
+
+def test_no_fused_optimizer_takes_sparse_gradients() -> None:
+    """Adding sparse gradients of embeddings was worth a fourth of a job, and the advice would have raised an error."""
+    step = "Optimizer.step#SGD.step"
+    adding: Given = ("aten::add_", [SHAPE, SHAPE, []], [FLOAT, FLOAT, "Scalar"], ["", "", "-0.1"])
+    drawn = after_another({"M": ADAM["M"], "A": adding}, {"M": 70, "A": 90}, step)
+    assert {name for _, name, _ in told(drawn)} == {step}
+    strides = pl.lit("[[4096, 1], [], []]", pl.Categorical())
+    sparse = drawn.tables[CPU_OPS.name].with_columns(input_strides=strides)
+    assert told(replace(drawn, tables={**drawn.tables, CPU_OPS.name: sparse})) == []
 
 
 def test_operators_of_small_parameters_are_launched_slowly_and_not_computed_slowly() -> None:

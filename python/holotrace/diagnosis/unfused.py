@@ -154,7 +154,7 @@ def nothing() -> pl.DataFrame:
 
 def _shapes(dims: str | None) -> list[list[int]]:
     lists = (one for one in arguments.listed(dims) if isinstance(one, list))
-    return [one for one in lists if one and all(isinstance(size, int) for size in one)]
+    return [one for one in lists if _are_sizes(one)]
 
 
 def optimizer(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
@@ -204,7 +204,10 @@ def _with_pauses(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
 def _of_optimizer(ops: pl.DataFrame, *, is_adam: bool) -> Iterator[tuple[pl.DataFrame, float]]:
     """Operators of an optimizer's steps, on single tensors and on lists, each with the time that a fused one needs."""
     of_lists = pl.col("name").str.starts_with(_LISTS)
-    single, lists = ops.filter(~of_lists), ops.filter(of_lists)
+    # No fused optimizer takes gradients that are sparse, such as those of embeddings.
+    given = ops.select(pl.col("input_dims", "input_strides").cast(pl.String)).iter_rows()
+    is_sparse = pl.Series([_is_sparse(dims, strides) for dims, strides in given], dtype=pl.Boolean)
+    single, lists = ops.filter(~of_lists, ~is_sparse), ops.filter(of_lists)
     least, most = (ratio * total(single["span_ns"]) for ratio in _PLAUSIBLE)
     median_ns: Any = single["span_ns"].median()
     update = _update(single["name"], is_adam=is_adam)
@@ -231,6 +234,16 @@ def _of_optimizer(ops: pl.DataFrame, *, is_adam: bool) -> Iterator[tuple[pl.Data
     if update is not None and passes:
         updates = lists.filter(plain == update).height
         yield lists, total(lists["span_ns"]) * _PASSES[update] * updates / passes
+
+
+def _is_sparse(dims: str | None, strides: str | None) -> bool:
+    """Whether one of the tensors has sizes and no strides."""
+    pairs = zip(arguments.listed(dims), arguments.listed(strides), strict=False)
+    return any(stride == [] and isinstance(sizes, list) and _are_sizes(sizes) for sizes, stride in pairs)
+
+
+def _are_sizes(sizes: list[object]) -> bool:
+    return bool(sizes) and all(isinstance(size, int) for size in sizes)
 
 
 def _update(names: pl.Series, *, is_adam: bool) -> str | None:
