@@ -139,12 +139,17 @@ def test_the_same_operators_outside_of_an_optimizer_or_beside_a_fused_one_are_no
 def test_no_fused_optimizer_takes_sparse_gradients() -> None:
     """Adding sparse gradients of embeddings was worth a fourth of a job, and the advice would have raised an error."""
     step = "Optimizer.step#SGD.step"
-    adding: Given = ("aten::add_", [SHAPE, SHAPE, []], [FLOAT, FLOAT, "Scalar"], ["", "", "-0.1"])
-    drawn = after_another({"M": ADAM["M"], "A": adding}, {"M": 70, "A": 90}, step)
+    shapes, types = [SHAPE, SHAPE, []], [FLOAT, FLOAT, "Scalar"]
+    ops: dict[str, Given] = {
+        "A": ("aten::add_", shapes, types, ["", "", "-0.1"]),
+        "S": ("aten::add", shapes, types, ["", "", "-0.1"]),
+    }
+    drawn = after_another(ops, {"A": 70, "S": 90}, step)
     assert {name for _, name, _ in told(drawn)} == {step}
-    strides = pl.lit("[[4096, 1], [], []]", pl.Categorical())
-    sparse = drawn.tables[CPU_OPS.name].with_columns(input_strides=strides)
-    assert told(replace(drawn, tables={**drawn.tables, CPU_OPS.name: sparse})) == []
+    is_sparse = pl.col("name").cast(pl.String) == "aten::add"
+    strides = pl.when(is_sparse).then(pl.lit("[[4096, 1], [], []]")).otherwise(pl.lit("[[4096, 1], [4096, 1], []]"))
+    told_apart = drawn.tables[CPU_OPS.name].with_columns(input_strides=strides.cast(pl.Categorical()))
+    assert told(replace(drawn, tables={**drawn.tables, CPU_OPS.name: told_apart})) == []
 
 
 def test_operators_of_small_parameters_are_launched_slowly_and_not_computed_slowly() -> None:
