@@ -174,6 +174,13 @@ def test_an_operator_computes_between_those_that_it_calls(tmp_path: Path) -> Non
     assert launched.to_list() == [0]
 
 
+def test_an_operator_that_python_carries_out_computes_in_others(tmp_path: Path) -> None:
+    """Operators on distributed tensors seemed to compute while Python found out what to do on this rank."""
+    dispatch = span("torch/distributed/tensor/_dispatch.py(152): dispatch", 10, 900, category="python_function")
+    local = span("aten::mul_", 700, 760)
+    assert work(job(tmp_path, span("aten::mul_", 0, 1_000), dispatch, local)) == [("aten::mul_", 700, 760)]
+
+
 def test_a_thread_computes_beside_the_messages_that_it_sends_and_receives_itself(tmp_path: Path) -> None:
     """The first stage of a pipeline lacked a micro-batch in each step, so that the last one was called slow."""
     made = job(

@@ -4,11 +4,12 @@
 //! entries, so that whoever asks what devices did is told of it. The operator is the call that launched it.
 
 mod exchanges;
+mod nested;
 
-use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use self::exchanges::{Doing, Exchanged, asked_for, exchanged, is_asking, is_exchange, text};
+use self::nested::{Nested, Own, in_python, own_work_by_name};
 use crate::columns::arg_column::{ArgColumn, ArgValues};
 use crate::columns::arrow::NONE;
 use crate::columns::grouping::Grouping;
@@ -50,9 +51,8 @@ const VIEWS: &str = "\
 const COMPILED: &[u8] = b"## Call CompiledFxGraph";
 /// Less between two operators of compiled code is calling them.
 const LEAST_OWN_NS: i64 = 2_000;
-/// So much between two that another operator calls it computes itself, if this makes up a part of all its calls.
+/// So much between two that another operator calls it computes itself, if it partly does in all its calls.
 const LONG_OWN_NS: i64 = 100_000;
-const OWN_PARTS: i64 = 5;
 /// The arg that says whether something was over when the recording ended.
 const FINISHED: &str = "finished";
 /// What data is read in: its operators are the host's.
@@ -121,15 +121,16 @@ fn found(store: &Store) -> Vec<Work> {
     let tracks = spans.track.iter().max().map_or(0, |&last| last as usize + 1);
     let by_track = Grouping::of_rows(tracks, &spans.track);
     let roles: Vec<Role> = store.names.iter().map(role).collect();
+    let in_python = in_python(spans, &by_track, tracks);
     let role = |row: u32| match (spans.class[row as usize], roles.get(spans.name[row as usize] as usize)) {
         (_, Some(role @ (Role::Loading | Role::Exchange | Role::Compiled))) => *role,
-        (Class::CpuOp, Some(role)) => *role,
+        (Class::CpuOp, Some(role)) if !in_python[row as usize] => *role,
         _ => Role::Around,
     };
     let threads: Vec<Nested> = (0..tracks as u32)
         .map(|track| Nested::of(spans, by_track.of(track).iter().copied().filter(is_told).collect()))
         .collect();
-    let own_work = own_work_by_name(spans, &threads, store.names.len());
+    let own_work = own_work_by_name(spans, &threads, (&in_python, store.names.len()));
     let mut found = Vec::new();
     for thread in &threads {
         let asks = thread.rows.iter().any(|&row| is_asking(store, row));
@@ -189,70 +190,6 @@ fn role(name: &[u8]) -> Role {
     let is_view = name.strip_prefix(b"aten::").is_some_and(|name| VIEWS.split(' ').any(|view| view.as_bytes() == name));
     let is_operator = name.windows(2).any(|pair| pair == b"::");
     if is_operator && !is_wrapper && !is_view { Role::Computing } else { Role::Around }
-}
-
-/// Operators and ranges of a thread, by time.
-struct Nested {
-    rows: Vec<u32>,
-    /// What is around each by its place among them.
-    around: Vec<u32>,
-    /// The operator that is.
-    caller: Vec<u32>,
-    /// How long the operators that each calls itself take.
-    within: Vec<i64>,
-}
-
-impl Nested {
-    fn of(spans: &Spans, mut rows: Vec<u32>) -> Self {
-        let (start, end) = (|row: u32| spans.start[row as usize], |row: u32| spans.end[row as usize]);
-        let is_operator = |row: u32| spans.class[row as usize] == Class::CpuOp;
-        rows.sort_by_key(|&row| (start(row), Reverse(end(row)), row));
-        let (mut around, mut caller) = (vec![NONE; rows.len()], vec![NONE; rows.len()]);
-        let mut within = vec![0; rows.len()];
-        let mut open: Vec<u32> = Vec::new();
-        for (at, &row) in (0u32..).zip(&rows) {
-            while open.last().is_some_and(|&last| end(rows[last as usize]) < end(row).max(start(row) + 1)) {
-                open.pop();
-            }
-            if let Some(&outer) = open.last() {
-                around[at as usize] = outer;
-                caller[at as usize] = if is_operator(rows[outer as usize]) { outer } else { caller[outer as usize] };
-            }
-            if caller[at as usize] != NONE && is_operator(row) {
-                within[caller[at as usize] as usize] += end(row) - start(row);
-            }
-            open.push(at);
-        }
-        Self { rows, around, caller, within }
-    }
-}
-
-/// How much of an operator's time is its own.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Own {
-    Mostly,
-    /// It calls others that compute, and computes itself, too.
-    Partly,
-    Hardly,
-}
-
-/// The same by name: another process may interrupt any one call, or what it calls.
-fn own_work_by_name(spans: &Spans, threads: &[Nested], names: usize) -> Vec<Own> {
-    let mut sums = vec![(0_i64, 0_i64); names];
-    for thread in threads {
-        for (&row, &within) in thread.rows.iter().zip(&thread.within) {
-            let (at, lasted) = (row as usize, spans.end[row as usize] - spans.start[row as usize]);
-            if let Some((all, inner)) = sums.get_mut(spans.name[at] as usize) {
-                (*all, *inner) = (all.saturating_add(lasted), inner.saturating_add(within));
-            }
-        }
-    }
-    let of = |&(all, inner): &(i64, i64)| match all.saturating_sub(inner) {
-        own if own >= inner => Own::Mostly,
-        own if own >= all / OWN_PARTS => Own::Partly,
-        _ => Own::Hardly,
-    };
-    sums.iter().map(of).collect()
 }
 
 /// The operators of a thread that compute: of those within each other the outermost whose time is mostly its own.
