@@ -215,9 +215,9 @@ CLASSES: Mapping[str, Class] = {
         "than the others, compare clocks, temperature and power limit of its device with theirs (nvidia-smi -q, "
         "rocm-smi).",
         _SHAPES,
-        seen="A rank that sends to others and receives from them computes longer than the other stages. The cost is what "
-        "that takes, as if the rank had no more than they have; layers that are moved to other stages take time there, so "
-        "that of two stages half of it can be saved, and of eight seven eighths.",
+        seen="A rank that sends to others and receives from them computes longer than the other stages. The cost is "
+        "what it computes beyond them. Layers that are moved to other stages take time there: of two stages half of the "
+        "cost can be saved that way, of eight seven eighths.",
         confused="A slow device, if equal kernels take longer. A file that tells of passes only, as MegaScan's, does "
         "not show which of the two it is.",
     ),
