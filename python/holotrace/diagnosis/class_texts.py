@@ -216,8 +216,8 @@ CLASSES: Mapping[str, Class] = {
         "rocm-smi).",
         _SHAPES,
         seen="A rank that sends to others and receives from them computes longer than the other stages. The cost is "
-        "what it computes beyond them. Layers that are moved to other stages take time there: of two stages half of the "
-        "cost can be saved that way, of eight seven eighths.",
+        "what it computes beyond them. Layers that are moved to other stages take time there: of two stages half of "
+        "the cost can be saved that way, of eight seven eighths.",
         confused="A slow device, if equal kernels take longer. A file that tells of passes only, as MegaScan's, does "
         "not show which of the two it is.",
     ),
