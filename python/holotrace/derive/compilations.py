@@ -6,6 +6,7 @@ import polars as pl
 
 from holotrace.derive import intervals
 from holotrace.derive.host_activities import COMPILATION, DISPATCH, PROGRAM, TRACING
+from holotrace.derive.names import decided
 
 # Compiling a program, as opposed to what goes before it (tracing, lowering) and is part of it (passes).
 _WHOLE = r"(^|[^A-Za-z])([Cc]ompile|backend_compile)"
@@ -16,6 +17,8 @@ _MADE = r"backend_compile"
 # JAX names a program after the function that is called: "jit_" and its name, as far as that is made of letters.
 _FUNCTION = r"^PjitFunction\((.*)\)$"
 _NO_NAME = r"[^\w.-]"
+# How the profiler begins the names of functions in Python, and what those of JAX are called that trace others.
+_OF_PYTHON, _TRACING = "$", "trace_to_jaxpr"
 
 
 def compilations(calls: pl.DataFrame) -> pl.DataFrame:
@@ -41,6 +44,17 @@ def compilations(calls: pl.DataFrame) -> pl.DataFrame:
     called = found.join_where(_called(told), around).sort("took_ns", "module")
     modules = pl.concat([named, called], how="diagonal").group_by("start_ns", maintain_order=True).first()
     return found.join(modules.select("start_ns", "module"), on="start_ns", how="left", maintain_order="left")
+
+
+def traces(calls: pl.DataFrame) -> pl.Series:
+    """Which of the spans trace a function, as JAX does before it compiles one, and where it starts single operations.
+
+    Args:
+        calls: Spans of the host that tell an activity.
+    """
+    names = decided(calls["name"], lambda name: name if _TRACING in name else None)
+    found: pl.Series = names.is_not_null() & (calls["activity"] == COMPILATION)
+    return found
 
 
 def named_by_runs(compiled: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
@@ -70,6 +84,8 @@ def _requests(told: pl.DataFrame, compiling: pl.DataFrame) -> pl.DataFrame:
     """The time in which threads that compile wanted to have something run."""
     threads = compiling["tid"].unique()
     wanted = pl.col("activity").is_in([DISPATCH, TRACING]) & pl.col("tid").is_in(pl.lit(threads).implode())
+    # Functions of JAX that start programs may start any number of them.
+    wanted &= ~pl.col("name").str.starts_with(_OF_PYTHON)
     return intervals.union(told.filter(wanted)).rename({"start_ns": "from_ns", "end_ns": "until_ns"})
 
 

@@ -11,7 +11,7 @@ import polars as pl
 
 from holotrace.core.tables import ANNOTATIONS, HOST_CALLS, MODULES, STEPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import host_activities, intervals
+from holotrace.derive import compilations, host_activities, intervals
 from holotrace.derive.host_activities import (
     BACK_PRESSURE,
     CALLED_BACK,
@@ -111,7 +111,7 @@ def _by_default(rank: RankTrace) -> pl.DataFrame:
 
 def _activities(rank: RankTrace, input_ranges: str) -> pl.DataFrame:
     named = ranges(rank)
-    of_runtime = calls(rank).join(named, on="event_id", how="anti")
+    of_runtime = _with_tracing_alone(calls(rank).join(named, on="event_id", how="anti"))
     columns = (pl.col("name").cast(pl.Categorical()), pl.col("tid", "start_ns", "end_ns"))
     spans = pl.concat(
         [
@@ -122,6 +122,15 @@ def _activities(rank: RankTrace, input_ranges: str) -> pl.DataFrame:
     spans = _without_inner(spans)
     early = outermost(spans.filter(activity=TRACING)).filter(name=_SYNC).with_columns(activity=pl.lit(READ_BACK))
     return pl.concat([spans, early])
+
+
+def _with_tracing_alone(calls: pl.DataFrame) -> pl.DataFrame:
+    """The calls, tracing of what is not compiled after it as starting programs."""
+    is_traced = compilations.traces(calls)
+    if not is_traced.any():
+        return calls
+    is_alone = is_traced & (intervals.uncovered_ns(calls, intervals.union(compilations.compilations(calls))) > 0)
+    return calls.with_columns(activity=pl.when(is_alone).then(pl.lit(DISPATCH)).otherwise("activity"))
 
 
 def _without_inner(spans: pl.DataFrame) -> pl.DataFrame:

@@ -37,6 +37,7 @@ from holotrace.diagnosis import (
     xla_calls,
     xla_gaps,
     xla_hosts,
+    xla_recording,
     xla_slow_work,
 )
 from holotrace.diagnosis.calls import among, beside_the_step, call_names, host_calls, matching
@@ -53,6 +54,7 @@ TURNS = "turns"  # how often comes round what most work is launched in, where no
 WAITS = "waits"  # how often its host waits for its device, by what that is in, where turns are known
 PACE = "pace"  # pieces of a recording without steps, with how long their kernels take where they are quickest
 FUNCTION_TIME = "function"  # how long the host is in a function or range, whatever its device does meanwhile
+RECORDED = "recorded"  # what operations of hosts take longer since they are written down
 UNPROFILED = "unprofiled"  # how long a step took while nothing was recorded, where the recorder measured it
 # What a window is of where the profile is one of XLA, and its name where the host computes.
 XLA, ON_HOST = "xla", "on-host"
@@ -61,7 +63,7 @@ _OWN = (
         "row",
         Unit.TEXT,
         "What the row is about: window, step, gap, late, waited, spent, recovered, chain, launching, work, core, "
-        "slow-work, segment, meeting, call, host, pace, turns, waits, function or unprofiled",
+        "slow-work, segment, meeting, call, host, pace, turns, waits, function, recorded or unprofiled",
     ),
     Column("step", Unit.STEP, "Training step; null outside of all steps"),
     Column("at_ns", Unit.NS, "When it ended, since 1970 if the file says so, on the rank's own clock"),
@@ -101,6 +103,7 @@ READS = (
     *collectives.READS,
     *inefficient.READS,
     *xla_slow_work.READS,
+    *xla_recording.READS,
     kernels.READ,
     _OPERATORS,
     *held_up.READS,
@@ -125,7 +128,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
     edges = own_meetings.edges(meetings, base)
     parts = [
         _windows(rank),
-        _unprofiled(rank),
+        recording.unprofiled(rank).with_columns(row=pl.lit(UNPROFILED), count=1),
         _gaps(rank, edges),
         _late(rank),
         xla_hosts.rows(rank, LATE),
@@ -143,6 +146,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _pace(rank),
         _turns(rank),
         _functions(rank),
+        xla_recording.of_operations(rank).with_columns(row=pl.lit(RECORDED)),
     ]
     # They are most of the memory of a long recording, and what is left needs much.
     rank.forget(kernels.every)
@@ -168,12 +172,6 @@ def _by_row(part: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
     """The rows of each kind that a part has: of most it is one."""
     kinds = distinct(part["row"]).to_list()
     return [(row, part if len(kinds) == 1 else part.filter(row=row)) for row in kinds]
-
-
-def _unprofiled(rank: RankTrace) -> pl.DataFrame:
-    measured_ns = recording.measured_step_ns(rank)
-    times = pl.Series([] if measured_ns is None else [measured_ns], dtype=pl.Int64)
-    return pl.DataFrame({"time_ns": times}).with_columns(row=pl.lit(UNPROFILED), count=1)
 
 
 def _windows(rank: RankTrace) -> pl.DataFrame:

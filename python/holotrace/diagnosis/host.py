@@ -125,7 +125,8 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     recorded = rank.cached(recording.dense)
     if rank.computes_on_host:
         # It is never ahead of its device, so that no wait and no stall takes a lead from it.
-        told = lead.laid_to_recording_by_itself(named_shares, every.found, recorded, recording.PART)
+        ratios = lead.recorded_ratio(every.found, recorded)
+        told = lead.laid_to_recording_by_itself(named_shares, ratios, recording.PART)
     else:
         told = lead.laid_to_recording(named_shares, every.found, asked, recorded, recording.PARTS)
         beside = lead.laid_to_stalls(told, every.found, others, asked, launches)

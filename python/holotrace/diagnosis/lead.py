@@ -45,7 +45,7 @@ def laid_to_recording(
     part, least = parts
     if dense.is_empty() or shares.is_empty():
         return shares
-    is_launching = shares["cause"].is_in(_AHEAD) | _of_calls(shares, _recorded_ratio(gaps, dense), _NOT_OF_CALLS)
+    is_launching = shares["cause"].is_in(_AHEAD) | _of_calls(shares, recorded_ratio(gaps, dense), _NOT_OF_CALLS)
     late = _behind(shares.filter(is_launching | (shares["cause"] == SYNCHRONIZATION)), gaps, waits, dense, part)
     told = _recorded(late, 1 - _part("waiting_ns"))
     waited = late.filter(pl.col("stopped_ns").is_not_null(), pl.col("waiting_ns") > 0).select(
@@ -61,18 +61,22 @@ def laid_to_recording(
     return _split(launched, hidden, standing)
 
 
-def laid_to_recording_by_itself(
-    shares: pl.DataFrame, gaps: pl.DataFrame, dense: pl.DataFrame, part: float
-) -> pl.DataFrame:
+def recorded_ratio(gaps: pl.DataFrame, dense: pl.DataFrame) -> pl.DataFrame:
+    """By window the part of it in which hosts make calls densely, ``dense_ratio``."""
+    spans = gaps.select("window", "start_ns", "end_ns")
+    lasted = pl.col("end_ns") - pl.col("start_ns")
+    rest = spans.with_columns(rest_ns=intervals.uncovered_ns(spans, dense))
+    return rest.select("window", dense_ratio=1 - pl.col("rest_ns") / lasted)
+
+
+def laid_to_recording_by_itself(shares: pl.DataFrame, ratios: pl.DataFrame, part: float) -> pl.DataFrame:
     """Lays what hosts that are never ahead do in calls to the recording, as far as that takes its time.
 
     Args:
         shares: As of ``laid_to_waits``, with ``where``, what was around each.
-        gaps: As of ``laid_to_waits``.
-        dense: As of ``laid_to_recording``.
-        part: What recording takes of these.
+        ratios: As of ``recorded_ratio``.
+        part: What recording takes of calls that are made densely.
     """
-    ratios = _recorded_ratio(gaps, dense)
     is_launching = (shares["cause"] == LAUNCH) | _of_calls(shares, ratios, (*_NOT_OF_CALLS, PAUSE))
     known = shares.join(ratios, on="window", how="left", maintain_order="left")
     taken_ns = (pl.col("share_ns") * pl.col("dense_ratio") * part).round().cast(pl.Int64)
@@ -83,14 +87,6 @@ def laid_to_recording_by_itself(
         share_ns="part_ns", cause=pl.lit(RECORDING), where=pl.format(TAKEN_FROM, "cause")
     )
     return pl.concat([left.select(shares.columns), taken.select(shares.columns)])
-
-
-def _recorded_ratio(gaps: pl.DataFrame, dense: pl.DataFrame) -> pl.DataFrame:
-    """By window the part of it in which hosts make calls densely, ``dense_ratio``."""
-    spans = gaps.select("window", "start_ns", "end_ns")
-    lasted = pl.col("end_ns") - pl.col("start_ns")
-    rest = spans.with_columns(rest_ns=intervals.uncovered_ns(spans, dense))
-    return rest.select("window", dense_ratio=1 - pl.col("rest_ns") / lasted)
 
 
 def _of_calls(shares: pl.DataFrame, ratios: pl.DataFrame, but: tuple[str, ...]) -> pl.Series:

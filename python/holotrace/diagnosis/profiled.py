@@ -63,13 +63,21 @@ def apart(
         meetings: Replays the job.
         unprofiled_ns: How long a step takes without the profiler; else it is estimated.
     """
+    operations = job.of(account.RECORDED)
     if unprofiled_ns is not None and hosts:
         profiler_ns = total_ns(job.rows, unprofiled_ns)
-        return profiler_ns, without(hosts, meetings, profiler_ns) if profiler_ns else hosts
-    gaps = job.of(account.GAP).filter(pl.col("cause") == RECORDING).with_columns(part_ns="time_ns")
-    if gaps.is_empty():
-        return None, hosts
-    return meetings.saved_ns(candidate(RECORDING, None, gaps, Where((), ()), of_hosts=True).change), hosts
+        of_hosts_ns = profiler_ns - min(profiler_ns, _saved_ns(operations, meetings))
+        return profiler_ns, without(hosts, meetings, of_hosts_ns) if of_hosts_ns else hosts
+    estimated = pl.concat([job.of(account.GAP).filter(pl.col("cause") == RECORDING), operations])
+    return (None if estimated.is_empty() else _saved_ns(estimated, meetings)), hosts
+
+
+def _saved_ns(rows: pl.DataFrame, meetings: Meetings) -> int:
+    """What the job would gain without the time of these rows."""
+    if rows.is_empty():
+        return 0
+    gone = candidate(RECORDING, None, rows.with_columns(part_ns="time_ns"), Where((), ()), of_hosts=True)
+    return meetings.saved_ns(gone.change)
 
 
 def total_ns(rows: pl.DataFrame, unprofiled_ns: int) -> int:

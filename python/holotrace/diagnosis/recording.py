@@ -36,6 +36,12 @@ def measured_step_ns(rank: RankTrace) -> int | None:
     return told if isinstance(told, int) and 0 < told < _LONGEST_NS else None
 
 
+def unprofiled(rank: RankTrace) -> pl.DataFrame:
+    """That step's ``time_ns``, in a row; none where it is not known."""
+    measured_ns = measured_step_ns(rank)
+    return pl.DataFrame({"time_ns": pl.Series([] if measured_ns is None else [measured_ns], dtype=pl.Int64)})
+
+
 def dense(rank: RankTrace) -> pl.DataFrame:
     """Times in which threads that launch make calls so densely that recording takes ``PART`` of them: spans, merged.
 

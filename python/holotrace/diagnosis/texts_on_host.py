@@ -61,6 +61,15 @@ OF_HOSTS: Mapping[str, Class] = {
 # Of programs compiled by XLA for the CPUs of hosts.
 XLA_OF_HOSTS: Mapping[str, Class] = {
     **OF_XLA,
+    classes.RECORDING: replace(
+        OF_XLA[classes.RECORDING],
+        sentence="recording takes at least about {taken}: hosts write down each function in Python and each operation",
+        advice="The costs of causes do not include it. Record without Python (jax.profiler.ProfileOptions with "
+        "python_tracer_level=0), or time some steps without the profiler and pass the time of one with "
+        "--unprofiled-step-ms.",
+        seen="Many functions in Python began while nothing was computed, or operations took hardly any time; writing "
+        "one down takes some 0.4 µs.",
+    ),
     classes.SLOW_DEVICE: replace(OF_XLA[classes.SLOW_DEVICE], advice=f"{_CORES}."),
     classes.SLOW_LINK: replace(OF_XLA[classes.SLOW_LINK], advice=_NETWORK),
     classes.EXPOSED: replace(

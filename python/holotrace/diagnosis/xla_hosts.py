@@ -26,7 +26,7 @@ from holotrace.derive.host_activities import (
 )
 from holotrace.derive.names import decided
 from holotrace.derive.steps import launched_in
-from holotrace.diagnosis import classes, lead, open_calls, rounds, xla_chains, xla_gaps, xla_saving
+from holotrace.diagnosis import classes, lead, open_calls, rounds, xla_chains, xla_gaps, xla_recording, xla_saving
 from holotrace.diagnosis.calls import around_all
 from holotrace.diagnosis.host_parts import QUEUED, UNATTRIBUTED
 
@@ -125,6 +125,8 @@ def host(rank: RankTrace) -> Host:
     waits = waits.hstack([_early(rank, waits)])
     early = waits.filter("is_early")
     laid = pl.concat([lead.laid_to_waits(known.filter(~is_sent), gaps, early), known.filter(is_sent)])
+    if xla_gaps.is_on_host(rank):
+        laid = xla_recording.laid_to_functions(xla_recording.beyond_the_start(laid, gaps, rank), gaps, rank)
     launched = laid.join(gaps.select("window", launched_ns="launch_ns"), on="window", how="left", maintain_order="left")
     waited = _with_ready(rank, pl.concat([waits, saved, _held_back(activities)], how="diagonal"), gaps)
     return Host(_in_order(launched), launches, waited, _in_order(spent))

@@ -8,11 +8,12 @@ from holotrace.core.plans import done
 from holotrace.core.tables import XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import device_time, xla_peaks
-from holotrace.derive.device_time import DEVICE
+from holotrace.derive.device_time import DEVICE, ON_HOST
 from holotrace.derive.kernel_kinds import COMPUTE, MEMORY
 from holotrace.diagnosis.classes import COPY, INEFFICIENT, WRONG_TYPE
 from holotrace.diagnosis.inefficient import FAR_RATIO, FP32_TIMES, LIMITED_RATIO, MOST_RATIO, TF32_RATIO, USUAL_RATIO
 from holotrace.diagnosis.unfused import LONG_NS
+from holotrace.diagnosis.xla_recording import OPERATION_NS
 
 _OF_ONE = ("name", "module", "program")
 _OPS = XLA_OPS.only(
@@ -54,7 +55,7 @@ def _told(rank: RankTrace) -> pl.DataFrame:
         device_time.IS_EXECUTED,
         (*_OF_ONE, "category", "kind", *DEVICE, "is_wait", "is_collective", "product_type", "scope", "source"),
         own_ps=device_time.own_ps().sum(),
-        run_count=pl.len(),
+        run_count=pl.len().cast(pl.Int64),
         flops=pl.col("flops").cast(pl.Float64).sum(),
         accessed_bytes=pl.col("accessed_bytes").cast(pl.Float64).sum(),
     )
@@ -113,4 +114,7 @@ def _far(rank: RankTrace, known: pl.DataFrame) -> pl.DataFrame:
 def _copies(known: pl.DataFrame) -> pl.DataFrame:
     """Copies from one buffer of a device to another, as of arguments that are kept while others take their place."""
     is_copy = (pl.col("kind") == MEMORY) & (pl.col("category").cast(pl.String) == _WITHIN)
-    return known.filter(is_copy).with_columns(ratio=pl.lit(1.0), cause=pl.lit(COPY))
+    # Of an operation on a host that takes hardly any time writing it down is the most.
+    recorded_ps = pl.when(pl.col("plane") == ON_HOST).then(1_000 * OPERATION_NS * pl.col("run_count")).otherwise(0)
+    ratio = (1 - recorded_ps / pl.col("own_ps")).clip(lower_bound=0.0)
+    return known.filter(is_copy).with_columns(ratio=ratio, cause=pl.lit(COPY))

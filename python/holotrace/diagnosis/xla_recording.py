@@ -1,0 +1,85 @@
+"""What recording costs hosts of XLA that compute themselves, and what devices wait for only as it begins."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from holotrace.core.tables import HOST_CALLS, STEPS, XLA_OPS
+from holotrace.core.trace import RankTrace
+from holotrace.derive import device_time, host_time
+from holotrace.derive.names import distinct
+from holotrace.diagnosis import classes, lead, recording, xla_gaps
+
+_CALLS = HOST_CALLS.only("name", "tid", "start_ns")
+_OPS = XLA_OPS.only("device", "line", "is_async", "step", "end_ns", "self_ns")
+READS = (_OPS,)
+# How the profiler of JAX begins the name of a function in Python.
+_FRAME = "$"
+# What writing down takes of a function, and of an operation, which has two events, as measured: docs/decisions/0019.
+_FUNCTION_NS, OPERATION_NS = 400, 700
+# What hosts do for each step, so that they are ahead of devices with it where these have more to do.
+_AHEAD_ANYWAY = (classes.INPUT, classes.FUNCTION, classes.LAUNCH, classes.UPLOAD, classes.UNRECORDED, classes.LOGGING)
+# No more of what a device does is the recording's.
+_MOST_RATIO = 0.9
+
+
+def beyond_the_start(parts: pl.DataFrame, gaps: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
+    """The parts of gaps, those of the first no longer than they are in other steps on average.
+
+    A recording may begin with nothing launched ahead, so that devices wait for what their hosts do anyway; what
+    hosts compile, save and evaluate they do where they are told.
+    """
+    first = gaps.filter(pl.col("start_ns") <= xla_gaps.window(rank)["start_ns"].min())
+    others = rank[STEPS].height - 1
+    if first.is_empty() or others < 1:
+        return parts
+    is_first = pl.col("window").is_in(pl.lit(first["window"]).implode())
+    is_ahead = pl.col("cause").is_in(_AHEAD_ANYWAY)
+    later_ns = pl.col("share_ns").filter(~is_first).sum().over("cause", "responsible") // others
+    usual = pl.when(is_first & is_ahead).then(pl.min_horizontal("share_ns", later_ns)).otherwise("share_ns")
+    return parts.with_columns(share_ns=usual).filter(pl.col("share_ns") > 0)
+
+
+def laid_to_functions(shares: pl.DataFrame, gaps: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
+    """Lays what the host did in gaps to the recording, as far as writing down functions took its time.
+
+    Args:
+        shares: As of ``lead.laid_to_recording_by_itself``.
+        gaps: ``window``, ``start_ns`` and ``end_ns``.
+        rank: The rank.
+    """
+    if recording.measured_step_ns(rank) is not None:
+        return shares
+    begun = _functions(rank)
+    first, after = (begun.search_sorted(gaps[end]).cast(pl.Int64) for end in ("start_ns", "end_ns"))
+    taken_ns = _FUNCTION_NS / recording.PART * (after - first)
+    dense = (taken_ns / (gaps["end_ns"] - gaps["start_ns"])).clip(upper_bound=1.0)
+    ratios = gaps.select("window", dense.alias("dense_ratio"))
+    return lead.laid_to_recording_by_itself(shares, ratios, recording.PART)
+
+
+def _functions(rank: RankTrace) -> pl.Series:
+    """When functions in Python began on the threads with the steps."""
+    names = distinct(rank[_CALLS.only("name")]["name"])
+    functions = names.filter(names.cast(pl.String).str.starts_with(_FRAME))
+    calls = rank.where(_CALLS, pl.col("name").is_in(pl.lit(functions).implode()))
+    threads = pl.lit(host_time.stepping_threads(rank)).implode()
+    begun: pl.Series = calls.filter(pl.col("tid").cast(pl.String).is_in(threads))["start_ns"].sort()
+    return begun
+
+
+def of_operations(rank: RankTrace) -> pl.DataFrame:
+    """What writing down operations takes of the device that has most of them: by step ``time_ns`` and ``at_ns``."""
+    if not xla_gaps.is_on_host(rank) or recording.measured_step_ns(rank) is not None:
+        return pl.DataFrame(schema=dict.fromkeys(("step", "at_ns", "time_ns", "count"), pl.Int64))
+    sums = rank.summed(
+        _OPS,
+        device_time.IS_EXECUTED,
+        ("step", "device"),
+        count=pl.len().cast(pl.Int64),
+        at_ns=pl.col("end_ns").max(),
+        own_ns=pl.col("self_ns").sum(),
+    )
+    taken_ns = pl.min_horizontal(OPERATION_NS * pl.col("count"), (_MOST_RATIO * pl.col("own_ns")).cast(pl.Int64))
+    most = sums.with_columns(time_ns=taken_ns).sort("time_ns", "device", descending=[True, False])
+    return most.unique("step", keep="first", maintain_order=True).select("step", "at_ns", "time_ns", "count")
