@@ -19,25 +19,26 @@ _FRAME = "$"
 _FUNCTION_NS, OPERATION_NS = 400, 700
 # What hosts do for each step, so that they are ahead of devices with it where these have more to do.
 _AHEAD_ANYWAY = (classes.INPUT, classes.FUNCTION, classes.LAUNCH, classes.UPLOAD, classes.UNRECORDED, classes.LOGGING)
+# With one step nothing tells what is usual.
+_SEVERAL = 2
 # No more of what a device does is the recording's.
 _MOST_RATIO = 0.9
 
 
 def beyond_the_start(parts: pl.DataFrame, gaps: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
-    """The parts of gaps, those of the first no longer than they are in other steps on average.
+    """The parts of gaps, those of the first no longer than they are in any other.
 
     A recording may begin with nothing launched ahead, so that devices wait for what their hosts do anyway; what
     hosts compile, save and evaluate they do where they are told.
     """
     first = gaps.filter(pl.col("start_ns") <= xla_gaps.window(rank)["start_ns"].min())
-    others = rank[STEPS].height - 1
-    if first.is_empty() or others < 1:
+    if first.is_empty() or rank[STEPS].height < _SEVERAL:
         return parts
     is_first = pl.col("window").is_in(pl.lit(first["window"]).implode())
     is_ahead = pl.col("cause").is_in(_AHEAD_ANYWAY)
-    later_ns = pl.col("share_ns").filter(~is_first).sum().over("cause", "responsible") // others
-    usual = pl.when(is_first & is_ahead).then(pl.min_horizontal("share_ns", later_ns)).otherwise("share_ns")
-    return parts.with_columns(share_ns=usual).filter(pl.col("share_ns") > 0)
+    later_ns = pl.col("share_ns").filter(~is_first).max().over("cause", "responsible").fill_null(0)
+    usual_ns = pl.when(is_first & is_ahead).then(pl.min_horizontal("share_ns", later_ns)).otherwise("share_ns")
+    return parts.with_columns(share_ns=usual_ns).filter(pl.col("share_ns") > 0)
 
 
 def laid_to_functions(shares: pl.DataFrame, gaps: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
