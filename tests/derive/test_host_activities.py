@@ -39,6 +39,12 @@ from holotrace.derive.host_activities import INPUT_RANGES, of_calls, of_ranges
         (None, ["ThunkExecutor::Execute", "tpu::System::Execute=>Done", "MemoryAllocation", "Transpose::Execute"]),
         # It runs, it is not made.
         (None, ["CompiledFunction", "CompleteCallbacks"]),
+        # What such a thread does is told by what it calls.
+        (None, ["$threading.py:1028 _bootstrap_inner", "$threading.py:971 run"]),
+        ("program", ["$threading.py:9 read_all", "$train.py:971 run"]),
+        # Operations of JAX that are not compiled are started in it.
+        ("dispatch", ["$traceback_util.py:191 reraise_with_filtered_traceback", "$graphlib.py:882 _graph_flatten"]),
+        ("input", ["$dataset_ops.py:4775 __next__", "$py_dataset_adapter.py:257 _finite_generator"]),
     ],
 )
 def test_a_call_tells_what_its_thread_does(activity: str | None, names: list[str]) -> None:

@@ -59,6 +59,8 @@ _RULES = (
 _OF_FUNCTIONS = (
     # Beginning to record is no part of the job.
     (_NOTHING, r"^\$profiler\.py:\d+ (start|stop)_trace$"),
+    # What a thread is tells nothing: what it calls does.
+    (_NOTHING, r"^\$threading\.py:\d+ (_bootstrap|_bootstrap_inner|run)$"),
     (WAIT, r" block_until_ready$"),
     (COMPILATION, r" (trace_to_jaxpr\w*|lower_sharding_computation|backend_compile\w*|compile_or_get_cached)$"),
     (READ_BACK, r" \w*device_get\w*$"),
