@@ -64,7 +64,7 @@ def apart(
         unprofiled_ns: How long a step takes without the profiler; else it is estimated.
     """
     operations = job.of(account.RECORDED)
-    if unprofiled_ns is not None and hosts:
+    if unprofiled_ns is not None and (hosts or operations.height):
         profiler_ns = total_ns(job.rows, unprofiled_ns)
         of_hosts_ns = profiler_ns - min(profiler_ns, _saved_ns(operations, meetings))
         return profiler_ns, without(hosts, meetings, of_hosts_ns) if of_hosts_ns else hosts
