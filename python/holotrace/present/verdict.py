@@ -13,6 +13,7 @@ from holotrace.core.analysis import CAUSES, Finding, by_cost
 from holotrace.diagnosis.causes import FLOOR_RATIO, is_hidden
 from holotrace.diagnosis.classes import RECORDING
 from holotrace.present import format as fmt
+from holotrace.present import pipeline
 from holotrace.present.wording import sentence
 
 OF_JOB = " of the job"
@@ -102,8 +103,11 @@ def of(tables: Mapping[str, pl.DataFrame], findings: Sequence[Finding], steps: i
         message, advice = recorded.select("message", "advice").row(0)
         return Verdict(f"{_NOTHING} without the profiler. {message}.", advice=advice)
     if table.is_empty():
-        moving = _moving(tables.get("communication"), tables.get("time_breakdown"))
-        limits = " ".join(said for said in (_limits(tables), moving) if said)
+        communication, breakdown = tables.get("communication"), tables.get("time_breakdown")
+        moving = _moving(communication, breakdown)
+        limits = " ".join(
+            said for said in (_limits(tables), moving, pipeline.waiting(communication, breakdown, steps)) if said
+        )
         return Verdict(f"{_NOTHING}.", limits=limits, advice=_TO_COMPARE if moving else "")
     causes = [f for f in by_cost(findings) if f.analysis == CAUSES and f.rule != RECORDING]
     of_what = OF_JOB if has_more_than_steps(tables) else ""
