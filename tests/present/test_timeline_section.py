@@ -73,6 +73,13 @@ def test_a_cause_is_marked_on_the_clock_of_the_job() -> None:
     assert (mark["rank"], mark["at"], mark["worth"]) == (1, 5_000, "3.00 µs")
 
 
+def test_what_recording_takes_is_nowhere_and_worth_nothing() -> None:
+    """It stood among the causes of the timeline, "worth up to 0 ns"."""
+    row = {"rank": None, "where_ns": None, "cause": "recording", "message": "recording takes 3 ms", "cost_ns": 0}
+    causes = pl.DataFrame([{**row, "ranks": [], "steps": []}])
+    assert payload.payload(timeline(draw(DRAWING)), causes)["marks"] == []
+
+
 def test_a_cause_of_no_rank_is_placed_without_one() -> None:
     row = {"rank": None, "where_ns": 5_700, "cause": "exposed-transfer", "message": "slow", "cost_ns": 3_000}
     result = draw(DRAWING).run((*ALL, timeline))

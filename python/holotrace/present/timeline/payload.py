@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from holotrace.diagnosis.classes import RECORDING
 from holotrace.present import format as fmt
 
 LANES = ("step", "host", "compute", "communication", "copy", "idle")
@@ -157,7 +158,8 @@ def _marks(causes: pl.DataFrame | None, ranks: pl.DataFrame) -> list[Payload]:
     if causes is None or causes.is_empty() or ranks.is_empty():
         return []
     offsets = dict(ranks.select("rank", "clock_offset_ns").iter_rows())
-    # Both count from the first event of the job; that of a cause is by the clock of its rank.
+    # Recording goes on all the time, and nothing is lost by it. Both times count from the first event of the job; that of
+    # a cause is by the clock of its rank.
     return [
         {
             "rank": row["rank"],
@@ -168,7 +170,7 @@ def _marks(causes: pl.DataFrame | None, ranks: pl.DataFrame) -> list[Payload]:
             "ranks": row["ranks"],
             "steps": row["steps"],
         }
-        for row in causes.iter_rows(named=True)
+        for row in causes.filter(pl.col("cause") != RECORDING).iter_rows(named=True)
     ]
 
 
