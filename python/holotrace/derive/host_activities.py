@@ -67,7 +67,7 @@ _OF_FUNCTIONS = (
     (UPLOAD, r" \w*(device_put|shard_args)\w*$"),
     (INPUT, r" (?i:(next|get|load|make|prepare|sample)_?batch|fetch_?(data|batch)|data_iter|prefetch)"),
     (INPUT, r" (?i:(data|batch|input|train)?_?(loader|batches|generator))$"),
-    (INPUT, r"(?i:dataloader)|\bgrain\b"),
+    (INPUT, r"(?i:data_?loader)|\bgrain\b"),
     # The iterators of tf.data, and what Keras makes of any other input.
     (INPUT, r"^\$(dataset_ops|iterator_ops|\w*data(set)?_adapter)\.py:"),
     # Almost all that programs ask of JAX goes through the first of these: operations that are not compiled are traced
