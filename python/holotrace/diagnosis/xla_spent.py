@@ -42,9 +42,9 @@ def beside_gaps(costs: list[tuple[Candidate, int]], job: Job, meetings: Meetings
     """
     if job.of(WAITED).is_empty():
         return costs
+    is_whole = (SYNCHRONIZATION, UPLOAD, *STALLING)
     return [
-        (c, max(cost, meetings.saved_ns(_without(c, job).change)) if c.cause in (SYNCHRONIZATION, *STALLING) else cost)
-        for c, cost in costs
+        (c, max(cost, meetings.saved_ns(_without(c, job).change)) if c.cause in is_whole else cost) for c, cost in costs
     ]
 
 
