@@ -41,7 +41,7 @@ def without(kept: list[tuple[Candidate, int]], job: Job, meetings: Meetings) -> 
 def of_some(candidates: Sequence[Candidate], job: Job) -> list[Candidate]:
     """What some hosts do beyond the others, of which their gaps tell nothing as they do something else for longer.
 
-    A host that collects garbage, and reads input as all others do, is late by both.
+    A host that collects garbage, and reads input as all others do, is late by both. A slow host does everything longer.
     """
     spent = job.of(SPENT).filter(pl.col("cause").is_in(STALLING))
     if spent.is_empty() or len(job.ranks) < _FEWEST:
@@ -49,6 +49,7 @@ def of_some(candidates: Sequence[Candidate], job: Job) -> list[Candidate]:
     keys = ["cause", "name"]
     beyond = beyond_others(spent, job, tuple(keys)).filter(pl.col("beyond_ns") > 0)
     known = {(each.cause, each.responsible if each.cause in BY_NAME else None) for each in candidates}
+    slow = {rank for each in candidates if each.cause == SLOW_HOST for rank in each.ranks}
     found: list[Candidate] = []
     for (cause, name), own in beyond.partition_by(keys, as_dict=True, maintain_order=True).items():
         ranks = who(own, "beyond_ns")
@@ -56,6 +57,8 @@ def of_some(candidates: Sequence[Candidate], job: Job) -> list[Candidate]:
         if is_known or 2 * len(ranks) > len(job.ranks) or total(own["beyond_ns"]) <= job.floor_ns:
             continue
         theirs = own.filter(pl.col("rank").is_in(ranks))
+        if slow.intersection(ranks) or 2 * total(theirs["beyond_ns"]) < total(theirs["time_ns"]):
+            continue
         evidence = {"time_ns": int(theirs["beyond_ns"].sum()), "count": theirs.height}
         found.append(Candidate(str(cause), Change(), ranks, when(theirs, "beyond_ns"), name, evidence=evidence))
     return found
