@@ -126,9 +126,10 @@ def host(rank: RankTrace) -> Host:
     is_sent = (pl.col("cause") == classes.UPLOAD) & is_late
     waits = waits.hstack([_early(rank, waits)])
     early = waits.filter("is_early")
-    # What no launch ends is late for nothing, and threads of the host that are devices would do nothing meanwhile.
+    # What no launch ends is late for nothing, and threads of the host that are devices would do nothing meanwhile. What
+    # has a name is the rest of a wait.
     is_apart = pl.col("window").is_in(gaps.filter(pl.col("launch_ns").is_null())["window"].implode())
-    is_apart |= pl.lit(xla_gaps.is_on_host(rank))
+    is_apart |= pl.lit(xla_gaps.is_on_host(rank)) | pl.col("responsible").is_not_null()
     is_kept = is_sent | ((pl.col("cause") == classes.UNRECORDED) & is_apart)
     ahead = lead.laid_to_waits(known.filter(~is_kept), gaps, early, causes=_AHEAD)
     laid = pl.concat([ahead, known.filter(is_kept)])
