@@ -96,6 +96,18 @@ def test_input_that_is_slow_in_every_step_is_no_stall_but_slow() -> None:
     assert "input-stall" not in found
 
 
+def test_input_that_is_read_while_devices_work_is_no_finding() -> None:
+    """A healthy job whose batches another thread loads was told that its host spends a third of its time on it."""
+    job = draw(f"""
+        step |{"1" * 1000}{"2" * 1000}{"3" * 1000}|
+        tpu  |{"A" * 1000}{"B" * 1000}{"C" * 1000}|
+        call |a{"." * 998}b{"." * 999}c{"." * 1000}|
+        call |{("." * 100 + "I" * 600 + "." * 300) * 3}|
+        I = Iterator::Next
+    """)
+    assert "slow-input" not in {finding.rule for finding in job.findings()}
+
+
 def test_a_result_that_is_read_back_is_said_with_the_range_it_is_read_in() -> None:
     job = draw("""
         step |11111222223333|

@@ -32,6 +32,13 @@ def test_a_call_that_only_waits_to_start_a_program_dispatches_nothing() -> None:
     assert parts((0, 10), *waiting) == {"dispatch": 3, "wait": 7}
 
 
+def test_what_other_threads_load_is_no_input_of_a_thread_that_asks_for_its_own() -> None:
+    """A host that computed between two calls of its loader was said to wait for the thread that loads ahead."""
+    loading, own = ("Iterator::Map", INPUT, "2", 0, 10), ("next_batch", INPUT, "1", 8, 9)
+    assert parts((0, 10), loading, own) == {"input": 1, "unattributed": 9}
+    assert parts((0, 10), loading) == {"input": 10}
+
+
 def test_the_name_of_a_cause_is_the_one_that_took_most_of_it() -> None:
     named = [("short", INPUT, "1", 0, 2), ("long", INPUT, "1", 2, 9)]
     frame = pl.DataFrame(named, schema=SCHEMA, orient="row")

@@ -182,6 +182,18 @@ def test_a_host_that_waits_for_results_loses_its_lead_whether_it_reads_them_or_n
     assert found == [("synchronization", name, 3_000_000)]
 
 
+def test_a_read_is_what_exposes_python_that_is_not_recorded() -> None:
+    """A loop that reads its loss in each step was told that the trace does not show what the host did."""
+    job = draw(f"""
+        step |{"1" * 3000}{"2" * 3000}{"3" * 3000}{"4" * 3000}|
+        tpu  |{("A" * 2000 + "." * 1000) * 3}{"A" * 3000}|
+        call |{f"a{'R' * 2009}{'.' * 990}" * 3}a{"." * 2999}|
+        R = np.asarray(jax.Array)
+    """)
+    found = job.causes().select("cause", "responsible", "cost_ns").rows()
+    assert found == [("synchronization", "np.asarray(jax.Array)", 3_000_000)]
+
+
 def test_a_host_works_for_a_graph_until_that_begins_if_the_call_that_launches_it_lasts_longer() -> None:
     """Launching a graph of 300 kernels took 0.8 ms of a token, all of which was taken for the device's."""
     drawn = trace(f"""
@@ -293,6 +305,18 @@ def test_what_a_program_copies_within_its_device_is_no_transfer_to_the_host(
     told = holotrace.open(tmp_path).causes().row(0, named=True)
     assert (told["cause"], told["responsible"]) == ("copy", copied if not is_offloaded else "copy-done")
     assert ("offload" in told["advice"], "donate" in told["advice"]) == (is_offloaded, not is_offloaded)
+
+
+def test_a_copy_within_a_gpu_is_told_once(tmp_path: Path) -> None:
+    """It was told by the name of its operation, and again by that of CUDA, each time with all of its cost."""
+    ms = 1_000_000_000
+    told: dict[str, Stat] = {"hlo_module": "jit_f", "program_id": 7}
+    ran = [
+        Event(name, 5 * at * ms, 5 * ms, {"hlo_op": operation, **told})
+        for at, (name, operation) in enumerate([("MemcpyD2D", "copy.14"), ("loop_fusion", "fusion.1")] * 4)
+    ]
+    (tmp_path / "host.xplane.pb").write_bytes(space(Plane("/device:GPU:0", [Line("Stream #7(Compute)", ran, id=7)])))
+    assert holotrace.open(tmp_path).causes().select("cause", "responsible").rows() == [("copy", "copy.14")]
 
 
 def test_a_step_that_nothing_put_into_one_program_is_told_to_be_one() -> None:

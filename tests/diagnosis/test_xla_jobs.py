@@ -337,6 +337,15 @@ def test_what_a_host_reads_late_anyway_is_no_cause_beside_what_makes_it_late(tmp
     assert_only(truth, found, "input", [])
 
 
+def test_what_one_host_does_beside_slow_input_of_all_is_told_too(tmp_path: Path) -> None:
+    """Input took all hosts longer, so that all gaps of the one were laid to that: of 75 ms, nothing was said of 28."""
+    truths, _ = xla_jobs.write(tmp_path, xla_jobs.any_job(("input-of-all", "function"), 2))
+    found = holotrace.open(tmp_path).causes().to_dicts()
+    told = [(cause["cause"], cause["ranks"]) for cause in found]
+    assert told == [(truth.kind.cause, [*truth.ranks]) for truth in truths]
+    assert [cause["cost_ns"] for cause in found] == pytest.approx([1e3 * truth.cost_us for truth in truths], rel=0.05)
+
+
 def test_causes_of_hosts_whose_devices_are_their_own_threads(tmp_path: Path) -> None:
     job = Job(hosts=2, cores=2, steps=6, layers=2, accelerator=CPU, host_ratio=0.005, faults=("function",))
     truth, found = causes(tmp_path, job)

@@ -68,9 +68,10 @@ def host_steps(rank: RankTrace, *, input_ranges: str = INPUT_RANGES) -> pl.DataF
 
     **XLA.** If no steps were marked, a step lasts as long as on the first device. What the host did is inferred from
     the names of spans. Each moment belongs to the first of these activities that is running: compilation; read_back,
-    upload, input and tracing on the thread that has the steps; the same activities on other threads; back_pressure,
-    which is waiting for a device whose queue is full; dispatch, except waiting inside it. If none of them is running,
-    the host waited, ran the program's own code, or did something that no span explains.
+    upload, input and tracing on the thread that has the steps; the same activities on other threads, but input only
+    where the former has no call for it at all; back_pressure, which is waiting for a device whose queue is full;
+    dispatch, except waiting inside it. If none of them is running, the host waited, ran the program's own code, or did
+    something that no span explains.
 
     Args:
         input_ranges: Names of ranges that are the input pipeline, as a regular expression.

@@ -172,7 +172,8 @@ def shares(
     """Each of ``spans`` with ``<activity>_ns`` for each activity and ``unattributed_ns``, which sum to its length.
 
     An instant in which several activities go on belongs to the first in order of priority; of transfers, input and
-    tracing, what ``threads`` do goes before what other threads do.
+    tracing, what ``threads`` do goes before what other threads do. Threads that have calls of their own for input wait
+    for it in these only: others load the next batches meanwhile.
 
     Args:
         spans: Rows of ``start_ns`` and ``end_ns``.
@@ -181,6 +182,8 @@ def shares(
         threads: The threads that matter.
     """
     own = activities.filter(pl.col("tid").is_in(pl.lit(threads).implode()))
+    if (own["activity"] == INPUT).any():
+        anywhere = {**anywhere, INPUT: anywhere[INPUT].clear()}
     layers = [
         # Whoever compiles does it for a thread that waits, in whatever it called.
         (COMPILATION, anywhere[COMPILATION]),

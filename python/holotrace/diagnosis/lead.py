@@ -13,7 +13,7 @@ QUEUE_LENGTH = 1_024  # as of CUDA
 # Calls that wait for a device return sooner than this where it has nothing to do.
 _SHORT_NS = 20_000
 # What a host does for what comes next, and could do while its device works.
-_AHEAD = (LAUNCH, UPLOAD)
+AHEAD = (LAUNCH, UPLOAD)
 _NO_EVENT = pl.lit(None, pl.UInt32)
 _NOBODY = pl.lit(None, pl.String)
 _NOT_OF_CALLS = (QUEUED, UNRECORDED, SYNCHRONIZATION)
@@ -45,7 +45,7 @@ def laid_to_recording(
     part, least = parts
     if dense.is_empty() or shares.is_empty():
         return shares
-    is_launching = shares["cause"].is_in(_AHEAD) | _of_calls(shares, recorded_ratio(gaps, dense), _NOT_OF_CALLS)
+    is_launching = shares["cause"].is_in(AHEAD) | _of_calls(shares, recorded_ratio(gaps, dense), _NOT_OF_CALLS)
     late = _behind(shares.filter(is_launching | (shares["cause"] == SYNCHRONIZATION)), gaps, waits, dense, part)
     told = _recorded(late, 1 - _part("waiting_ns"))
     waited = late.filter(pl.col("stopped_ns").is_not_null(), pl.col("waiting_ns") > 0).select(
@@ -54,8 +54,8 @@ def laid_to_recording(
         ratio=1 - (pl.col("anyway_ns") / pl.min_horizontal("waiting_ns", "own_ns")).clip(0, 1),
     )
     recorded = _split(shares, told, is_launching)
-    launched = _split(recorded, waited, recorded["cause"].is_in(_AHEAD))
-    standing = ~launched["cause"].is_in((*_AHEAD, RECORDING, INPUT, *_NOT_OF_CALLS))
+    launched = _split(recorded, waited, recorded["cause"].is_in(AHEAD))
+    standing = ~launched["cause"].is_in((*AHEAD, RECORDING, INPUT, *_NOT_OF_CALLS))
     every = _behind(shares.filter(~shares["cause"].is_in((QUEUED, UNRECORDED))), gaps, waits, dense, least)
     hidden = _recorded(every.filter(_part("waiting_ns") < _NEARLY_NOTHING), pl.lit(1.0))
     return _split(launched, hidden, standing)
@@ -178,7 +178,12 @@ def laid_to_stalls(
 
 
 def laid_to_waits(
-    shares: pl.DataFrame, gaps: pl.DataFrame, waits: pl.DataFrame, launches: pl.Series | None = None
+    shares: pl.DataFrame,
+    gaps: pl.DataFrame,
+    waits: pl.DataFrame,
+    launches: pl.Series | None = None,
+    *,
+    causes: tuple[str, ...] = AHEAD,
 ) -> pl.DataFrame:
     """Lays launching too late to the waits before it, as far as the host would have been ahead without these.
 
@@ -193,11 +198,13 @@ def laid_to_waits(
         waits: ``began_ns``, ``returned_ns``, ``responsible`` and ``event_id``: those of the threads that launch, none
             within another.
         launches: When the host launched, in order, if that limits how far ahead it can be.
+        causes: What of the shares is launching too late.
     """
     waits = long(waits)
-    if waits.is_empty() or (late := _late(shares, gaps)).is_empty():
+    if waits.is_empty() or (late := _late(shares, gaps, causes)).is_empty():
         return shares
-    return _split(shares, _lost(late, gaps, waits, launches).with_columns(cause=pl.lit(SYNCHRONIZATION)))
+    lost = _lost(late, gaps, waits, launches).with_columns(cause=pl.lit(SYNCHRONIZATION))
+    return _split(shares, lost, shares["cause"].is_in(causes))
 
 
 def long(waits: pl.DataFrame) -> pl.DataFrame:
@@ -205,7 +212,7 @@ def long(waits: pl.DataFrame) -> pl.DataFrame:
     return done(waits.lazy().filter(pl.col("returned_ns") - pl.col("began_ns") > _SHORT_NS).sort("returned_ns"))
 
 
-def _late(shares: pl.DataFrame, gaps: pl.DataFrame, causes: tuple[str, ...] | None = _AHEAD) -> pl.DataFrame:
+def _late(shares: pl.DataFrame, gaps: pl.DataFrame, causes: tuple[str, ...] | None = AHEAD) -> pl.DataFrame:
     """The windows in which the host launched too late: for how long, ``late_ns``, and when each ended, ``at_ns``.
 
     ``told_ns`` is the part of that which is laid to a wait already. Without ``causes`` all that it did counts.
@@ -223,7 +230,7 @@ def _split(shares: pl.DataFrame, laid: pl.DataFrame, which: pl.Series | None = N
     if laid.is_empty():
         return shares.filter(pl.col("share_ns") > 0)
     part = (pl.col("share_ns") * pl.col("ratio")).round().cast(pl.Int64)
-    is_asked = pl.col("cause").is_in(_AHEAD) if which is None else pl.lit(which)
+    is_asked = pl.col("cause").is_in(AHEAD) if which is None else pl.lit(which)
     placed = shares.lazy().join(laid.lazy(), on="window", how="left", maintain_order="left", suffix="_laid")
     known = done(placed.with_columns(part_ns=pl.when(is_asked).then(part).fill_null(0))).lazy()
     left = known.with_columns(pl.col("share_ns") - pl.col("part_ns")).filter(pl.col("share_ns") > 0)

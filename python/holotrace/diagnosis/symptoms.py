@@ -59,7 +59,7 @@ FROM_CACHE = (
 )
 # So many small programs in a step are operations that nothing put together.
 MANY_PROGRAMS, _SHOWN = 10, 3
-# Input that is read while devices work costs nothing, however long it takes.
+# Input that is read while devices of XLA work costs nothing, however long it takes: otherwise there would be a cause.
 _OF_INPUT = ("slow-input", "input-stall")
 # Rules that show certain classes of causes, most about profiles of XLA.
 OF_CLASS = {
@@ -109,7 +109,8 @@ def folded(
         of_it = (place for place, cause in enumerate(causes) if _concerns(cause, symptom))
         place = next(of_it, None)
         if place is None:
-            costs_much = (symptom.cost_ns or 0) > LEFT_RATIO * job_ns and symptom.rule not in _WAITS
+            costs_nothing = symptom.rule in _WAITS or (is_xla and symptom.rule in _OF_INPUT)
+            costs_much = (symptom.cost_ns or 0) > LEFT_RATIO * job_ns and not costs_nothing
             is_overrated = is_on_host and symptom.rule in SYMPTOMS
             is_usual = symptom.rule in _WAITS and (symptom.cost_ns or 0) <= USUAL[classes.EXPOSED] * job_ns
             is_of_xla = is_xla and symptom.rule not in _OF_INPUT and not is_usual

@@ -36,6 +36,8 @@ WAITED, SPENT = "waited", "spent"
 _MIN_BETWEEN_NS = 4_000
 # Between calls of functions at most so many times their own time is interpreting, and what is said then.
 _MOST_BETWEEN, _CALLER = 4, pl.format("code that calls {}", "name")
+# Programs of JAX record no code of their own by default: what is not recorded between a wait and a launch is that.
+_AHEAD = (*lead.AHEAD, classes.UNRECORDED)
 # What the program's own code does by its name, whatever is called below it.
 _BY_NAME = (classes.CHECKPOINT, classes.EVALUATION, classes.LOGGING, classes.COLLECTION)
 # How the profiler of JAX begins the name of a Python function.
@@ -124,7 +126,13 @@ def host(rank: RankTrace) -> Host:
     is_sent = (pl.col("cause") == classes.UPLOAD) & is_late
     waits = waits.hstack([_early(rank, waits)])
     early = waits.filter("is_early")
-    laid = pl.concat([lead.laid_to_waits(known.filter(~is_sent), gaps, early), known.filter(is_sent)])
+    # What no launch ends is late for nothing, and threads of the host that are devices would do nothing meanwhile. What
+    # has a name is the rest of a wait.
+    is_apart = pl.col("window").is_in(gaps.filter(pl.col("launch_ns").is_null())["window"].implode())
+    is_apart |= pl.lit(xla_gaps.is_on_host(rank)) | pl.col("responsible").is_not_null()
+    is_kept = is_sent | ((pl.col("cause") == classes.UNRECORDED) & is_apart)
+    ahead = lead.laid_to_waits(known.filter(~is_kept), gaps, early, causes=_AHEAD)
+    laid = pl.concat([ahead, known.filter(is_kept)])
     if xla_gaps.is_on_host(rank):
         laid = xla_recording.laid_to_functions(xla_recording.beyond_the_start(laid, gaps, rank), gaps, rank)
     launched = laid.join(gaps.select("window", launched_ns="launch_ns"), on="window", how="left", maintain_order="left")

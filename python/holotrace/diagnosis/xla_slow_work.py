@@ -23,10 +23,11 @@ _OPS = XLA_OPS.only(
 _RUNS = XLA_OPS.only(
     *("event_id", "name", "module", "program", "device", "plane", "line", "start_ns", "end_ns", "step", "is_async")
 )
-READS = (_OPS, _RUNS, xla_peaks.KNOWN)
+_COPIED = XLA_OPS.only("event_id", "kind", "category")
+READS = (_OPS, _RUNS, _COPIED, xla_peaks.KNOWN)
 # What nobody counts the work of, and what is over as soon as it has begun.
 _UNCOUNTED = r"custom-call|-start$|-done$"
-_WITHIN = "copy"
+_IS_COPY = (pl.col("kind") == MEMORY) & (pl.col("category").cast(pl.String) == "copy")
 # Products of f32, and those of which the program forbids to leave out bits.
 _SINGLE, _EXACT = "f32", "f32 highest"
 
@@ -46,6 +47,11 @@ def runs(rank: RankTrace) -> pl.DataFrame:
         pl.col("name").cast(pl.String),
         time_ns=(lasted * pl.col("ratio")).round().cast(pl.Int64),
     ).filter(pl.col("time_ns") > 0)
+
+
+def copies(rank: RankTrace) -> pl.Series:
+    """event_id of what programs copy within a device; ``runs`` tells of it, also by what copies it on a GPU."""
+    return rank.where(_COPIED, _IS_COPY)["event_id"]
 
 
 def _told(rank: RankTrace) -> pl.DataFrame:
@@ -113,8 +119,7 @@ def _far(rank: RankTrace, known: pl.DataFrame) -> pl.DataFrame:
 
 def _copies(known: pl.DataFrame) -> pl.DataFrame:
     """Copies from one buffer of a device to another, as of arguments that are kept while others take their place."""
-    is_copy = (pl.col("kind") == MEMORY) & (pl.col("category").cast(pl.String) == _WITHIN)
     # Of an operation on a host that takes hardly any time writing it down is the most.
     recorded_ps = pl.when(pl.col("plane") == ON_HOST).then(1_000 * OPERATION_NS * pl.col("run_count")).otherwise(0)
     ratio = (1 - recorded_ps / pl.col("own_ps")).clip(lower_bound=0.0)
-    return known.filter(is_copy).with_columns(ratio=ratio, cause=pl.lit(COPY))
+    return known.filter(_IS_COPY).with_columns(ratio=ratio, cause=pl.lit(COPY))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import polars as pl
 
 from holotrace.derive.host_activities import INPUT_RANGES, PROGRAM, of_calls, of_ranges
-from holotrace.diagnosis.candidates import NAMED_RATIO, Candidate, Job, total
+from holotrace.diagnosis.candidates import NAMED_RATIO, Candidate, Job, beyond_others, total, when, who
 from holotrace.diagnosis.classes import (
     BY_NAME,
     FUNCTION,
@@ -19,12 +20,14 @@ from holotrace.diagnosis.classes import (
     UNRECORDED,
     UPLOAD,
 )
-from holotrace.diagnosis.meetings import Meetings
+from holotrace.diagnosis.meetings import Change, Meetings
 from holotrace.diagnosis.xla_hosts import SPENT, WAITED
 from holotrace.diagnosis.xla_saving import READING
 
 # Hosts cannot do without all of this, but without what some have beyond others.
 _OF_ALL = (PAUSE, UNRECORDED)
+# Of fewer hosts none is one of a few.
+_FEWEST = 3
 
 
 def without(kept: list[tuple[Candidate, int]], job: Job, meetings: Meetings) -> list[tuple[Candidate, int]]:
@@ -35,6 +38,32 @@ def without(kept: list[tuple[Candidate, int]], job: Job, meetings: Meetings) -> 
     return [(_named(candidate, job), max(cost, meetings.saved_ns(candidate.change))) for candidate, cost in whole]
 
 
+def of_some(candidates: Sequence[Candidate], job: Job) -> list[Candidate]:
+    """What some hosts do beyond the others, of which their gaps tell nothing as they do something else for longer.
+
+    A host that collects garbage, and reads input as all others do, is late by both. A slow host does everything longer.
+    """
+    spent = job.of(SPENT).filter(pl.col("cause").is_in(STALLING))
+    if spent.is_empty() or len(job.ranks) < _FEWEST:
+        return []
+    keys = ["cause", "name"]
+    beyond = beyond_others(spent, job, tuple(keys)).filter(pl.col("beyond_ns") > 0)
+    known = {(each.cause, each.responsible if each.cause in BY_NAME else None) for each in candidates}
+    slow = {rank for each in candidates if each.cause == SLOW_HOST for rank in each.ranks}
+    found: list[Candidate] = []
+    for (cause, name), own in beyond.partition_by(keys, as_dict=True, maintain_order=True).items():
+        ranks = who(own, "beyond_ns")
+        is_known = (cause, name if cause in BY_NAME else None) in known
+        if is_known or 2 * len(ranks) > len(job.ranks) or total(own["beyond_ns"]) <= job.floor_ns:
+            continue
+        theirs = own.filter(pl.col("rank").is_in(ranks))
+        if slow.intersection(ranks) or 2 * total(theirs["beyond_ns"]) < total(theirs["time_ns"]):
+            continue
+        evidence = {"time_ns": int(theirs["beyond_ns"].sum()), "count": theirs.height}
+        found.append(Candidate(str(cause), Change(), ranks, when(theirs, "beyond_ns"), name, evidence=evidence))
+    return found
+
+
 def beside_gaps(costs: list[tuple[Candidate, int]], job: Job, meetings: Meetings) -> list[tuple[Candidate, int]]:
     """The causes, waits and what hosts are held up by each with what the job gains if its hosts go on at once.
 
@@ -42,10 +71,12 @@ def beside_gaps(costs: list[tuple[Candidate, int]], job: Job, meetings: Meetings
     """
     if job.of(WAITED).is_empty():
         return costs
-    return [
-        (c, max(cost, meetings.saved_ns(_without(c, job).change)) if c.cause in (SYNCHRONIZATION, *STALLING) else cost)
-        for c, cost in costs
-    ]
+    return [(c, max(cost, meetings.saved_ns(_without(c, job).change)) if _is_whole(c) else cost) for c, cost in costs]
+
+
+def _is_whole(found: Candidate) -> bool:
+    """Whether the cause is judged by all of it: a host that is slow at all that it does sends slowly, too."""
+    return found.cause in (SYNCHRONIZATION, *STALLING) or (found.cause == UPLOAD and not found.ranks)
 
 
 def _without(found: Candidate, job: Job) -> Candidate:

@@ -59,3 +59,20 @@ def test_steps_that_each_epoch_numbers_again_are_numbered_in_their_order(
     job = marked(tmp_path, *spans, *evaluated)
     assert numbers(job) == [0, 1, 2, 3]
     assert "step numbers repeat" in job.problems()["problem"]
+
+
+def test_what_a_device_does_is_in_the_steps_of_its_own_line(tmp_path: Path) -> None:
+    """Where a device began a step just before the first one did, a step had the work of two, and the next had none."""
+
+    def core(number: int, begin: tuple[int, ...]) -> Plane:
+        steps = [Event(str(step), at * US, 10 * US) for step, at in enumerate(begin, 5)]
+        runs = [Event("jit_f(7)", at * US, 9 * US, {"run_id": step}) for step, at in enumerate(begin)]
+        ops = [Event("%fusion.1", at * US, 9 * US, {"hlo_category": "loop fusion"}, "fusion.1") for at in begin]
+        lines = [Line("Steps", steps, id=1), Line("XLA Modules", runs, id=2), Line("XLA Ops", ops, id=3)]
+        return Plane(f"/device:TPU:{number}", lines)
+
+    (tmp_path / "host.xplane.pb").write_bytes(space(core(0, (1, 11, 21)), core(1, (0, 10, 20))))
+    job = holotrace.open(tmp_path)
+    assert numbers(job) == [5, 6, 7]
+    for table in ("modules", "xla_ops"):
+        assert job.table(table).sort("device", "start_ns")["step"].to_list() == [5, 6, 7] * 2

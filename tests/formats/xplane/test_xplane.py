@@ -447,6 +447,27 @@ def test_a_gpu_program_that_runs_again_and_again_makes_steps(tmp_path: Path, lau
     assert job.table("steps")["step"].to_list() == [0, 1, 2]
 
 
+def test_a_gpu_program_that_began_before_the_recording_is_not_launched_with_the_next_one(tmp_path: Path) -> None:
+    """Its kernels seemed to run before their launch: all were shifted, and the device stood still before them."""
+    launches = [Event("launch", 50 * US, US, {"correlation_id": 2})]
+    kernels = [
+        Event("mul", start * US, 40 * US, {"hlo_op": "mul.1", "program_id": 7, "correlation_id": number})
+        for number, start in enumerate((5, 60), 1)
+    ]
+    host = Plane("/host:CPU", [Line("HIP", launches)])
+    job = written(tmp_path, host, Plane("/device:GPU:0", [Line("Stream #7", kernels, 7)]))
+    assert job.skew()["shift_ns"].to_list() == [0]
+
+
+@pytest.mark.parametrize("thread", ["python", "python3.12", "train"])
+def test_ranges_are_those_of_the_thread_that_calls_programs_whatever_it_is_called(tmp_path: Path, thread: str) -> None:
+    """In profiles without steps ranges were read only of threads that are called python or main."""
+    events = [Event("save_checkpoint", 0, 5 * US), Event("PjitFunction(f)", 10 * US, 5 * US)]
+    pool = Line("pool/7", [Event("work", 0, 5 * US)], id=2)
+    job = written(tmp_path, Plane("/host:CPU", [Line(thread, events), pool]))
+    assert text(job.table("annotations"), "name") == ["save_checkpoint"]
+
+
 @pytest.mark.parametrize("call", ["ExecuteHelperOnSingleDevice", "Execute (jit_f)"])
 def test_a_program_that_its_launching_thread_executes_itself_is_not_launched_after_it_ran(
     tmp_path: Path, call: str

@@ -39,7 +39,7 @@ def executed(profile: Profile, operations: Rows) -> Executed:
     made = _on_devices if profile.has_accelerators else _on_host
     modules, operations = made(profile, operations)
     if steps.frame.is_empty():
-        steps = of_device(profile)
+        steps = of_device(profile, modules)
     if steps.frame.is_empty():
         steps = inferred(modules)
     modules = modules.with_columns(step=steps.of(modules))
@@ -378,8 +378,11 @@ def _on_gpu(profile: Profile, operations: Rows, first: int) -> tuple[pl.DataFram
     kernels = kernels.with_columns(
         gpu_module=(pl.struct("device", "program_id", "execution").rle_id() + first).cast(pl.UInt32)
     )
+    # What runs before the first launch that is recorded was launched before the recording began.
+    is_launched = pl.col("launch_id").get(pl.col("start_ns").arg_min()).is_not_null()
     modules = kernels.group_by(module_id="gpu_module", maintain_order=True).agg(
-        pl.col("plane", "device", "program_id", "run_id", "launch_id", "launch_ns").first(),
+        pl.col("plane", "device", "program_id", "run_id").first(),
+        *(pl.when(is_launched).then(pl.col(name).first()).alias(name) for name in ("launch_id", "launch_ns")),
         module=pl.col("hlo_module").first(),
         start_ns=pl.col("start_ns").min(),
         end_ns=pl.col("end_ns").max(),

@@ -27,6 +27,8 @@ _OWN = (
     r"|^(ArrayImpl|Common|IFRT|ifrt|CUDA|cu[A-Z]|cuda[A-Z]|hip[A-Z]|Thunks|Build buffer|Make[A-Z]|Record[A-Z])"
     r"|^(jit_.*XLA GPU module|XLA GPU module|ExecuteReplicated\.__call__|ComputeSemaphoreAcquire|Resolve constant)"
 )
+# What only the code of the program calls.
+_CALLING = r"^(PjitFunction\(|StepMarker$)"
 
 
 def spans(profile: Profile, *columns: str, lasts: bool) -> pl.DataFrame:
@@ -53,10 +55,12 @@ def _categories(profile: Profile, found: pl.DataFrame) -> pl.Series:
         is_python=text.str.starts_with("$").fill_null(False), is_own=text.str.contains(_OWN).fill_null(True)
     )
     roots = profile.events(["event_id", "line"], "host", having="_r")
-    # Ranges are named on the thread that runs the program: the one with steps, else those of Python.
+    # Ranges are named on the thread that runs the program: the one with steps, else those of Python. Some are called
+    # by the script or by the version of Python, and are known by the functions of JAX that they call.
     label = pl.col("label")
     python = profile.lines.filter(pl.col("role") == "host", label.str.contains(r"^(python|main|MainThread)(/|$)"))
-    threads = roots["line"].unique() if roots.height else python["line"]
+    calling = found.filter(pl.col("name").is_in(pl.lit(names.filter(text.str.contains(_CALLING))["name"]).implode()))
+    threads = roots["line"].unique() if roots.height else pl.concat([python["line"], calling["line"]]).unique()
     on_thread = found.filter(pl.col("line").is_in(pl.lit(threads).implode()), pl.col("end_ns") > pl.col("start_ns"))
     on_thread = on_thread.join(names, on="name", how="left", maintain_order="left", nulls_equal=True)
     named = on_thread.filter(

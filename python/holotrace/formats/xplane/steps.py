@@ -28,7 +28,7 @@ class Steps:
     kind: str
     # What the steps were inferred from, in words.
     rule: str = ""
-    # module_id and step of the executions that the steps were inferred from, on all devices.
+    # module_id and step of the executions that are known to be in one, on whatever device they ran.
     runs: pl.DataFrame | None = None
     # Whether the program numbered them itself, so that a number is the same step in every profile of the job.
     are_numbered: bool = False
@@ -93,12 +93,24 @@ def marked(profile: Profile) -> Steps:
     return replace(found, are_numbered=are_numbered, name=name, others=tuple(others))
 
 
-def of_device(profile: Profile) -> Steps:
-    """Steps that the first device's line Steps shows."""
+def of_device(profile: Profile, modules: pl.DataFrame) -> Steps:
+    """Steps that the first device's line Steps shows; what ran on another device is in the steps of its own line.
+
+    Devices begin a step at slightly different times, so that the first one's times would put a program that another
+    begins a moment earlier into the step before.
+    """
     found = profile.events(["event_id", "line", "name", "start_ns", "end_ns"], "steps")
-    first = found.filter(pl.col("line") == pl.col("line").min())
     number = pl.col("name").cast(pl.String).str.extract(r"(\d+)").cast(pl.Int64)
-    return _steps(first.with_columns(step=number).filter(pl.col("step").is_not_null()), "device")
+    found = found.with_columns(step=number).filter(pl.col("step").is_not_null()).sort("start_ns")
+    lines = profile.lines.select("line", plane=pl.col("plane_name").cast(pl.Categorical()))
+    own = found.join(lines, on="line").select("plane", own_step="step", from_ns="start_ns", until_ns="end_ns")
+    begun = modules.select("module_id", "plane", "start_ns").sort("start_ns")
+    runs = (
+        begun.join_asof(own.sort("from_ns"), left_on="start_ns", right_on="from_ns", by="plane", check_sortedness=False)
+        .filter(pl.col("start_ns") < pl.col("until_ns"))
+        .select("module_id", step="own_step")
+    )
+    return replace(_steps(found.filter(pl.col("line") == pl.col("line").min()), "device"), runs=runs)
 
 
 def inferred(modules: pl.DataFrame) -> Steps:

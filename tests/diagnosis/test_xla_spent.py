@@ -1,0 +1,54 @@
+"""What causes of XLA are worth by all that their hosts do of them, and which of some hosts their gaps do not tell."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import polars as pl
+import pytest
+
+from holotrace.diagnosis import xla_spent
+from holotrace.diagnosis.candidates import Candidate, Job
+from holotrace.diagnosis.classes import COLLECTION, INPUT, SLOW_HOST, UPLOAD
+from holotrace.diagnosis.meetings import Change, Meetings
+from holotrace.diagnosis.xla_hosts import SPENT, WAITED
+
+RANKS = (0, 1, 2)
+
+
+class Saving:
+    """A job that ends earlier by all that its hosts spare."""
+
+    def saved_ns(self, change: Change) -> int:
+        return round(sum(ns for parts in change.spent.values() for _, ns in parts))
+
+
+def job(*spent: tuple[int, str, str, int]) -> Job:
+    """One whose hosts did this in step 1: rank, class, name, nanoseconds."""
+    told = [
+        {"row": SPENT, "rank": rank, "cause": cause, "name": name, "time_ns": ns} for rank, cause, name, ns in spent
+    ]
+    waited = {"row": WAITED, "rank": 0, "cause": INPUT, "name": "x", "time_ns": 0}
+    rows = pl.DataFrame([*told, waited]).with_columns(step=pl.lit(1, pl.Int64), at_ns=pl.lit(9, pl.Int64))
+    return Job(rows.cast({"rank": pl.Int32}), pl.DataFrame(), RANKS, 10)
+
+
+@pytest.mark.parametrize(("ranks", "cost_ns"), [((), 300), ((2,), 5)])
+def test_what_all_hosts_send_is_judged_by_all_of_it_and_not_what_a_slow_host_sends(
+    ranks: tuple[int, ...], cost_ns: int
+) -> None:
+    """Where another host is late in each step, each device stands still for little of what all hosts take to send."""
+    sent = job(*((rank, UPLOAD, "device_put", 100) for rank in RANKS))
+    candidate = Candidate(UPLOAD, Change(), ranks, responsible="device_put")
+    assert xla_spent.beside_gaps([(candidate, 5)], sent, cast("Meetings", Saving())) == [(candidate, cost_ns)]
+
+
+def test_what_a_slow_host_does_for_longer_is_told_as_that_only() -> None:
+    collected = job(*((rank, INPUT, "load", 100) for rank in RANKS), (1, COLLECTION, "collect", 50))
+    (found,) = xla_spent.of_some([], collected)
+    assert (found.cause, found.ranks, found.responsible) == (COLLECTION, (1,), "collect")
+    assert xla_spent.of_some([Candidate(SLOW_HOST, Change(), (1,))], collected) == []
+
+
+def test_what_one_host_does_a_little_longer_than_the_others_is_nothing_of_its_own() -> None:
+    assert xla_spent.of_some([], job((0, INPUT, "load", 100), (1, INPUT, "load", 130), (2, INPUT, "load", 100))) == []
