@@ -158,7 +158,7 @@ def _marks(causes: pl.DataFrame | None, ranks: pl.DataFrame) -> list[Payload]:
     if causes is None or causes.is_empty() or ranks.is_empty():
         return []
     offsets = dict(ranks.select("rank", "clock_offset_ns").iter_rows())
-    # Recording is nowhere. Both times count from the first event of the job; that of a cause is by the clock of its rank.
+    # Recording is nowhere. Both times count from the job's first event; that of a cause is by the clock of its rank.
     return [
         {
             "rank": row["rank"],
