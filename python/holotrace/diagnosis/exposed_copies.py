@@ -8,7 +8,7 @@ from holotrace.core.plans import done
 from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, intervals
 from holotrace.derive.kernel_kinds import MEMORY
-from holotrace.diagnosis import called, host, idle_windows, kernels, xla_slow_work
+from holotrace.diagnosis import called, host, idle_windows, kernels, xla_gaps, xla_slow_work
 from holotrace.diagnosis.calls import contexts
 from holotrace.diagnosis.classes import COPY
 
@@ -24,7 +24,8 @@ def of_rank(rank: RankTrace, *, runs_ahead: bool) -> pl.DataFrame:
         runs_ahead: Whether hosts may be ahead of their devices, so that what they stand still for makes copies late.
     """
     is_within = pl.col("name").cast(pl.String).str.contains(_WITHIN)
-    is_within |= pl.col("event_id").is_in(pl.lit(xla_slow_work.copies(rank)).implode())
+    if xla_gaps.is_xla(rank):
+        is_within |= pl.col("event_id").is_in(pl.lit(xla_slow_work.copies(rank)).implode())
     copied = rank.cached(kernels.every).lazy().filter(kind=MEMORY).filter(~is_within)
     every = copied.sort("start_ns", "end_ns", "event_id")
     # Of copies that run at once the first has the time that they share.
