@@ -14,7 +14,7 @@ from holotrace.core.tables import DEVICE_EVENTS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import gaps
 from holotrace.derive.gaps import HOST_WAIT, KERNEL_WAIT, OTHER
-from holotrace.derive.kernel_kinds import WORK
+from holotrace.derive.kernel_kinds import IS_WORK
 
 # Devices need 1-10 µs from one kernel to the next; three times as much is still what small kernels cost. HTA's default.
 MAX_KERNEL_GAP_NS = 30_000
@@ -68,7 +68,7 @@ def idle_causes(
         max_kernel_gap_ns: Gaps of this length and longer are not counted as pauses between kernels.
     """
     check_whole(0, max_kernel_gap_ns=max_kernel_gap_ns)
-    work = rank[EVENTS].filter(pl.col("kind").is_in(WORK))
+    work = rank[EVENTS].filter(IS_WORK)
     if not by_stream:
         work = work.with_columns(pl.lit(None, pl.Int64()).alias(name) for name in QUEUE)
     idle_ns, whole_ns = pl.col("idle_ns"), pl.col("whole_ns")

@@ -9,6 +9,7 @@ from holotrace.core.plans import done
 from holotrace.core.tables import CPU_OPS, LAUNCHES
 from holotrace.core.trace import RankTrace
 from holotrace.derive import call_tree, modelled_work, module_calls
+from holotrace.derive.names import distinct
 
 _PLACE = ("pid", "tid", "start_ns", "end_ns")
 _OPS = CPU_OPS.only("event_id", "pid", "tid", "start_ns", "end_ns", "sequence", "forward_thread")
@@ -41,12 +42,12 @@ def _owners(rank: RankTrace, at: pl.DataFrame) -> pl.DataFrame:
     # Others go on from none and are gone on from by none: of XLA all.
     ops = rank.where(_OPS, pl.col("sequence").is_not_null()).sort("event_id")
     continued = call_tree.continued(ops).sort("event_id")
-    ids, spans = ops["event_id"], ops[list(_PLACE)]
+    ids, spans = ops["event_id"], ops[:, list(_PLACE)]
     backward = spans[_rows(ids, continued["event_id"])]
-    followed = continued["continues_id"].unique().sort()
+    followed = distinct(continued["continues_id"]).sort()
     begun = spans[_rows(ids, followed)].with_columns(end_ns=pl.col("start_ns") + 1)
     # Of those that span the same time the first is around the others.
-    parts = (modules[list(_PLACE)], backward, begun, at[list(_PLACE)])
+    parts = (modules[:, list(_PLACE)], backward, begun, at[:, list(_PLACE)])
     nodes = pl.concat(parts).with_row_index("event_id")
     first_back, first_forward = modules.height, modules.height + backward.height
     first_at = first_forward + begun.height

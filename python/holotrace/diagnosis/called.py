@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from holotrace.core.plans import constant
 from holotrace.core.trace import RankTrace
 from holotrace.derive.names import are_in, distinct
 from holotrace.diagnosis import idle_windows, open_calls
@@ -47,14 +48,15 @@ def with_callers(parts: pl.DataFrame, rank: RankTrace, call: str = "event_id") -
         rank: Whose they are.
         call: The column that has what was called.
     """
+    nobody = constant("called_in", None, parts.height, pl.String())
     if not _TOLD.intersection(distinct(parts["cause"])):
-        return parts.with_columns(called_in=pl.lit(None, pl.String))
+        return parts.hstack([nobody])
     is_told = pl.col("cause").is_in(_TOLD) & (pl.col("share_ns") >= _LEAST_NS) & pl.col(call).is_not_null()
     is_asked = (pl.col("cause") != COLLECTION) | pl.col("responsible").str.contains(_COLLECTING)
     is_asked = (is_told & is_asked).fill_null(value=False)
     asked = parts.filter(is_asked)
     if asked.is_empty():
-        return parts.with_columns(called_in=pl.lit(None, pl.String))
+        return parts.hstack([nobody])
     ids = distinct(asked.top_k(_MOST, by="share_ns")[call])
     known = pl.DataFrame({"called": ids, "called_in": _callers(rank.cached(host_calls), ids)})
     named = parts.join(known, left_on=call, right_on="called", how="left", maintain_order="left")

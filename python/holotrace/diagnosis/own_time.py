@@ -6,7 +6,7 @@ import re
 
 import polars as pl
 
-from holotrace.core.plans import done
+from holotrace.core.plans import done, without
 from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, intervals
 from holotrace.derive.names import distinct
@@ -34,7 +34,7 @@ def lasting(rank: RankTrace) -> pl.DataFrame:
     # Compilers are operators, too, and their names tell what goes on.
     telling = among(long["name"], [name for name in distinct(long["name"]) if name and named(name)])
     known = long.filter(is_function | telling).with_columns(name=text)
-    return known.filter(~pl.col("name").str.contains(rf"^nn\.Module: |{STEP_RANGE.pattern}")).drop("category")
+    return without(known.filter(~pl.col("name").str.contains(rf"^nn\.Module: |{STEP_RANGE.pattern}")), "category")
 
 
 def longest(rank: RankTrace) -> pl.DataFrame:
@@ -55,13 +55,13 @@ def calling_nothing(rank: RankTrace) -> pl.DataFrame:
         matching(own["category"], RUNTIME) | matching(own["category"], OPERATOR) | matching(own["name"], _OF_OTHERS)
     )
     long = own.filter(~is_other, pl.col("end_ns") - pl.col("start_ns") > _LONG_NS)
-    calling = own.filter(pl.col("parent_id").is_in(pl.lit(long["event_id"]).implode()))["parent_id"].unique()
-    return long.filter(~pl.col("event_id").is_in(pl.lit(calling).implode())).select("start_ns", "end_ns", "tid", "name")
+    nothing = long.filter(~pl.col("event_id").is_in(pl.lit(own["parent_id"]).implode()))
+    return nothing[:, ["start_ns", "end_ns", "tid", "name"]]
 
 
 def calling(rank: RankTrace) -> pl.DataFrame:
     """When threads that launch work are in operators or calls of the runtime: ``start_ns`` and ``end_ns``, in order."""
-    calls = rank.cached(host_calls)[["category", "start_ns", "end_ns"]]
+    calls = rank.cached(host_calls)[:, ["category", "start_ns", "end_ns"]]
     own = calls.filter(rank.cached(on_launching_threads))
     is_called = matching(own["category"], RUNTIME) | matching(own["category"], OPERATOR)
     return intervals.union(own.filter(is_called))
@@ -86,5 +86,5 @@ def of_host(rank: RankTrace) -> int:
     # The shortest are mostly within others.
     operators = own.filter(is_operator, lasts > _SHORT_NS)
     doing = [operators, rank.cached(calling_nothing)]
-    spans, waiting = (pl.concat([frame[["start_ns", "end_ns"]] for frame in frames]) for frames in (doing, waits))
+    spans, waiting = (pl.concat([frame[:, ["start_ns", "end_ns"]] for frame in frames]) for frames in (doing, waits))
     return intervals.total_ns(intervals.subtract(spans, waiting))

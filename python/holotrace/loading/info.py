@@ -84,7 +84,7 @@ def _peaks(device: Device | None) -> dict[str, str | float | None]:
 
 
 def _span(*tables: pl.DataFrame) -> dict[str, int | None]:
-    spans = pl.concat([table[["start_ns", "end_ns"]] for table in tables])
+    spans = pl.concat([table[:, ["start_ns", "end_ns"]] for table in tables])
     first, last = spans.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
     return {"span_ns": None if first is None else int(last - first), "first_ns": first}
 
