@@ -9,7 +9,7 @@ import polars as pl
 from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Ranking
 from holotrace.core.options import check_whole
-from holotrace.core.plans import done, without
+from holotrace.core.plans import constant, done, without
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import CALLS, CPU_OPS, DEVICE_EVENTS, HOST_CALLS, LAUNCHES
 from holotrace.core.trace import RankTrace
@@ -96,7 +96,7 @@ def kernel_sequences(
         .with_row_index("sequence")
     )
     if not each:
-        return without(ordered, "name", "numbers", "example_id").with_columns(event_id=None)
+        return without(ordered, "name", "numbers", "example_id").hstack([constant("event_id", None, ordered.height)])
     of_call = called.select("name", "numbers", "top_id").join(ordered.lazy(), on=["name", "numbers"], nulls_equal=True)
     events = calls.lazy().select("top_id", "event_id").join(of_call, on="top_id").sort("sequence", "top_id", "event_id")
     return done(events.drop("top_id", "name", "numbers", "example_id"))

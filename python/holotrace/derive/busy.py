@@ -32,5 +32,4 @@ def of(rank: RankTrace) -> Busy:
     work = rank[EVENTS].filter(IS_WORK)
     kinds = ([COMPUTE], [COMMUNICATION], [COMPUTE, COMMUNICATION], WORK)
     computing, communicating, either, working = intervals.unions(work, kinds)
-    span = (None, None) if work.is_empty() else work.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
-    return Busy(computing, communicating, either, working, *span)
+    return Busy(computing, communicating, either, working, *intervals.ends(work))

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 import polars as pl
 
 from holotrace.core.native import native
-from holotrace.core.plans import done
+from holotrace.core.plans import constant, done
 from holotrace.core.tables import ANNOTATIONS, CALLS, CPU_OPS, DEVICE_EVENTS, EVENTS, LAUNCHES
 from holotrace.derive.kernel_kinds import IS_WORK
 from holotrace.derive.names import codes
@@ -55,7 +55,8 @@ def _of_both(tables: Mapping[str, pl.DataFrame], columns: Collection[str]) -> li
         ~pl.col("event_id").is_in(pl.lit(not_host).implode()), pl.col("category").ne_missing(_RECORDING)
     )
     work = done(device.lazy().filter(IS_WORK).join(launches.lazy(), left_on="event_id", right_on="device_event_id"))
-    nested_host = nested(host, work, _ADDED.intersection(columns)).with_columns(on_device=pl.lit(False))
+    nested_host = nested(host, work, _ADDED.intersection(columns))
+    nested_host = nested_host.hstack([constant("on_device", False, nested_host.height)])
     if "continues_id" in columns:
         continues = host[:, ["event_id"]].join(
             continued(tables[CPU_OPS.name]), on="event_id", how="left", maintain_order="left"
@@ -119,7 +120,8 @@ def nested(calls: pl.DataFrame, work: pl.DataFrame, added: Collection[str] = _AD
     launched = work[:, ["launch_id", "start_ns", "end_ns"]]
     if launched["launch_id"].null_count():
         launched = launched.drop_nulls("launch_id")
-    return calls.with_columns(pl.DataFrame(native.call_tree(placed, launched, made)))
+    found = pl.DataFrame(native.call_tree(placed, launched, made))
+    return calls.hstack(found) if set(made).isdisjoint(calls.columns) else calls.with_columns(found)
 
 
 def outermost(calls: pl.DataFrame, is_chosen: pl.Series) -> pl.Series:

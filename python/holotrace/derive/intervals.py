@@ -6,6 +6,7 @@ Spans may overlap and come in any order; those that end at or before their start
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import polars as pl
 
@@ -57,6 +58,13 @@ def intersect(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
 def subtract(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
     """The time covered by ``a`` and not by ``b``."""
     return pl.DataFrame(native.subtract(a[:, _SPAN], b[:, _SPAN]))
+
+
+def ends(spans: pl.DataFrame) -> tuple[int | None, int | None]:
+    """When the first span begins and when the last ends; None where there is none."""
+    first: Any = spans["start_ns"].min()
+    last: Any = spans["end_ns"].max()
+    return first, last
 
 
 def total_ns(spans: pl.DataFrame) -> int:

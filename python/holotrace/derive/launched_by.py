@@ -56,7 +56,7 @@ def _taken(tree: pl.DataFrame) -> Iterator[pl.DataFrame]:
     lasted = pl.col("end_ns") - pl.col("start_ns")
     taken = tree.select("name", "start_ns", "self_ns", "work_count", "work_ns", total_ns=lasted, count=1)
     yield taken if tree["is_op"].all() else taken.filter(tree["is_op"])
-    made = tree.filter(~pl.col("is_op")).drop_nulls("parent_id")
+    made = tree.filter(~pl.col("is_op"), pl.col("parent_id").is_not_null())
     made = made.filter(tree["is_op"][made["parent_id"]])
     callers = tree[:, ["name", "start_ns"]][made["parent_id"]]
     yield callers.hstack(made.select(runtime_ns=lasted, self_work_count="work_count", self_work_ns="work_ns"))

@@ -25,15 +25,15 @@ def events(rank: RankTrace) -> pl.DataFrame:
     It belongs to the innermost module within which its launch began. What an operator of the backward pass launched
     belongs to the module that called the forward operator. The path is null outside of modules.
     """
-    starts = rank[_STARTS].unique("device_event_id", keep="first", maintain_order=True)
-    starts = starts.drop_nulls(["device_event_id", "launch_id"]).sort("device_event_id")
+    launched = rank[_STARTS].lazy().unique("device_event_id", keep="first", maintain_order=True)
+    starts = done(launched.drop_nulls(["device_event_id", "launch_id"]).sort("device_event_id"))
     began = pl.col("launch_start_ns")
     first = starts.lazy().unique("launch_id", keep="first", maintain_order=True).sort("launch_id")
     at = done(first.select("launch_id", "pid", "tid", start_ns=began, end_ns=began + 1))
     found = _owners(rank, at)
     work = modelled_work.events(rank)
-    launched = _rows(at["launch_id"], starts["launch_id"])[_rows(starts["device_event_id"], work["event_id"])]
-    return work.hstack(found[launched]).with_columns(pl.col("is_backward").fill_null(value=False))
+    rows = _rows(at["launch_id"], starts["launch_id"])[_rows(starts["device_event_id"], work["event_id"])]
+    return work.hstack(found[rows]).with_columns(pl.col("is_backward").fill_null(value=False))
 
 
 def _owners(rank: RankTrace, at: pl.DataFrame) -> pl.DataFrame:

@@ -353,11 +353,10 @@ def _segments(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
 
 def _ended(spans: pl.DataFrame, bounds: pl.Series) -> pl.Series:
     """When computing ended between each two bounds: what the host waits for is over then, and not at the second."""
-    last = pl.Series(spans["start_ns"].search_sorted(bounds[1:])).cast(pl.Int64) - 1
-    until = pl.min_horizontal("end_ns", "until_ns")
-    ended = pl.DataFrame({"end_ns": spans["end_ns"][last.clip(lower_bound=0)], "until_ns": bounds[1:]})
-    computed: pl.Series = ended.select(pl.when(until > bounds[:-1]).then(until).otherwise("until_ns")).to_series()
-    return computed
+    last = pl.lit(spans["start_ns"]).search_sorted(pl.col("until_ns")).cast(pl.Int64) - 1
+    until = pl.min_horizontal(pl.lit(spans["end_ns"]).gather(last.clip(lower_bound=0)), "until_ns")
+    between = pl.DataFrame({"since_ns": bounds[:-1], "until_ns": bounds[1:]})
+    return between.select(pl.when(until > pl.col("since_ns")).then(until).otherwise("until_ns")).to_series()
 
 
 def _steps_of_work(rank: RankTrace, bounds: pl.Series) -> pl.Series:

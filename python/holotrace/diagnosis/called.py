@@ -6,6 +6,7 @@ import polars as pl
 
 from holotrace.core.plans import constant
 from holotrace.core.trace import RankTrace
+from holotrace.derive import intervals
 from holotrace.derive.names import are_in, distinct
 from holotrace.diagnosis import idle_windows, open_calls
 from holotrace.diagnosis.calls import among, host_calls, part_within
@@ -104,7 +105,8 @@ def launching(parts: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     every = parts.filter(pl.col("cause") == LAUNCH)
     every_ns = int(every["share_ns"].sum())
     work = rank[idle_windows.WORK_EVENTS]
-    lasted_ns = work.select(pl.col("end_ns").max() - pl.col("start_ns").min()).item() or 0
+    first_ns, last_ns = intervals.ends(work)
+    lasted_ns = (last_ns or 0) - (first_ns or 0)
     if every_ns <= _LITTLE_RATIO * lasted_ns or "python_function" not in distinct(calls["category"]):
         return parts
     known = every.filter(pl.col("responsible").is_null(), pl.col("event_id").is_not_null())

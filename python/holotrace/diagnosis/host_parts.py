@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from holotrace.core.plans import done
+from holotrace.core.plans import constant, done
 from holotrace.core.tables import STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import host_activities as xla
@@ -101,7 +101,7 @@ def of_steps(rank: RankTrace) -> pl.DataFrame:
     calls = rank.cached(host_calls)
     main = rank.cached(main_thread)
     # The backward pass runs on a thread of its own, while the one that holds the steps waits for it.
-    of_main = apart.with_columns(tid=pl.lit(main, pl.UInt32))
+    of_main = apart.hstack([constant("tid", main, apart.height, pl.UInt32())])
     beside = open_calls.busiest_thread(calls, main)
     # The range of a step tells nothing of it, and no more does what is around all of them.
     of_step, around = matching(calls["name"], classes.STEP_RANGE), rank.cached(telling_nothing)

@@ -6,6 +6,7 @@ import polars as pl
 
 from holotrace.core.plans import done
 from holotrace.core.trace import RankTrace
+from holotrace.derive import intervals
 from holotrace.derive.kernel_kinds import IS_WORK
 from holotrace.derive.names import distinct
 from holotrace.diagnosis import host, idle_windows
@@ -26,7 +27,7 @@ def of_rank(rank: RankTrace) -> pl.DataFrame:
     still, as in a wait for its device or for room in its queue, and launched since by itself.
     """
     ran = rank[host.WORK_EVENTS]
-    begun_ns, ended_ns = ran.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
+    begun_ns, ended_ns = (at_ns or 0 for at_ns in intervals.ends(ran))
     # What waits for an event is there as soon as it is asked for.
     work = idle_windows.in_computing_queues(ran.filter(IS_WORK))
     known = work.lazy().select("launch_ns", at_ns="start_ns", slack_ns=pl.col("start_ns") - pl.col("launch_ns"))
@@ -42,7 +43,7 @@ def of_rank(rank: RankTrace) -> pl.DataFrame:
         few = few.join(full.to_frame("launch_ns"), on="launch_ns", how="anti", maintain_order="left")
     stood = pl.concat([rank.cached(host.returns), full]).sort().to_frame("start_ns")
     # What is launched at once may seem to be so before that.
-    stood = stood.with_columns(rounded_ns=pl.col("start_ns") - ROUNDED_NS)
+    stood = stood.hstack([(stood["start_ns"] - ROUNDED_NS).alias("rounded_ns")])
     since = few.join_asof(stood, left_on="launch_ns", right_on="rounded_ns", check_sortedness=False)
     return since.select("at_ns", pl.col("start_ns").fill_null(begun_ns), end_ns="launch_ns")
 

@@ -198,13 +198,14 @@ def asked_by(calls: pl.DataFrame, ids: pl.Series, below: pl.Series | None = None
     """
     nobody = constant("name", None, len(ids), pl.String())
     asked = ids.to_frame("id") if below is None else pl.DataFrame({"id": ids, "below": below})
-    known = asked.drop_nulls("id").unique()
+    known = done(asked.lazy().drop_nulls("id").unique())
     if known.is_empty():
         return nobody
     at, names = known["id"], [None] * known.height
     for _ in range(_MOST_LEVELS):
         if below is not None:
-            at = pl.select(pl.when(at.ne_missing(known["below"])).then(at)).to_series()
+            both = pl.DataFrame([at.alias("at"), known["below"]])
+            at = both.select(pl.when(pl.col("at").ne_missing(pl.col("below"))).then("at")).to_series()
         above = looked_up(calls, at, "name", "category", "parent_id")
         pairs = [*zip(above["name"].to_list(), above["category"].to_list(), strict=True)]
         own = {

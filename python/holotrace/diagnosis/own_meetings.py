@@ -105,16 +105,11 @@ def _held_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
     spans = rank.cached(busy.of).computing
     if spans.is_empty() or meetings.is_empty():
         return meetings["exposed_ns"]
-    ends = meetings["end_ns"] - base
-    before = pl.Series(spans["start_ns"].search_sorted(ends - ROUNDED_NS)).cast(pl.Int64) - 1
-    computed = spans["end_ns"][before.clip(lower_bound=0)]
-    began = meetings["start_ns"] - base
-    alone = pl.DataFrame(
-        {"end_ns": ends, "exposed_ns": meetings["exposed_ns"], "since_ns": computed, "began_ns": began}
-    )
-    since = pl.max_horizontal("since_ns", "began_ns")
-    held = alone.select(pl.min_horizontal("exposed_ns", pl.col("end_ns") - since)).to_series()
-    held = held.zip_with(before >= 0, meetings["exposed_ns"])
+    end_ns = pl.col("end_ns") - base
+    before = pl.lit(spans["start_ns"]).search_sorted(end_ns - ROUNDED_NS).cast(pl.Int64) - 1
+    computed_ns = pl.lit(spans["end_ns"]).gather(before.clip(lower_bound=0))
+    alone_ns = pl.min_horizontal("exposed_ns", end_ns - pl.max_horizontal(computed_ns, pl.col("start_ns") - base))
+    held = meetings.select(pl.when(before >= 0).then(alone_ns).otherwise("exposed_ns")).to_series()
     lasting: pl.Series = held * ((held > host.MIN_GAP_NS) & ~meetings["is_late"]).cast(pl.Int64)
     return lasting
 
@@ -151,8 +146,9 @@ def _ready_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
     launched = ran[:, ["event_id", "launch_ns"]].filter(ran["kind"] == COMMUNICATION).lazy().unique("event_id")
     asked = done(of_kind.lazy().join(launched, on="event_id", how="left", maintain_order="left"))
     computed = done(kernels.computing(rank, "launch_ns", "end_ns").lazy().drop_nulls().sort("launch_ns"))
-    before = pl.Series(computed["launch_ns"].search_sorted(asked["launch_ns"])).cast(pl.Int64) - 1
-    ended = computed["end_ns"].cum_max().gather(before.set(before < 0, None)) + base
+    before = pl.lit(computed["launch_ns"]).search_sorted(pl.col("launch_ns")).cast(pl.Int64) - 1
+    latest = pl.lit(computed["end_ns"].cum_max()).gather(pl.when(before >= 0).then(before))
+    ended = asked.select(latest + base).to_series()
     awaits_it = (pl.col("ready_ns") <= pl.col("start_ns")).all().over(*_QUEUE, "operation")
     known = asked.hstack([ended.alias("ready_ns")]).lazy().filter(awaits_it, "is_queued").select("event_id", "ready_ns")
     once = known.unique("event_id", keep="last", maintain_order=True)

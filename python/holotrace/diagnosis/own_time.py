@@ -6,7 +6,7 @@ import re
 
 import polars as pl
 
-from holotrace.core.plans import done, without
+from holotrace.core.plans import done
 from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, intervals
 from holotrace.derive.names import distinct
@@ -28,13 +28,14 @@ def lasting(rank: RankTrace) -> pl.DataFrame:
     calls = rank.cached(host_calls)
     lasts = pl.col("end_ns") - pl.col("start_ns")
     is_own = rank.cached(on_launching_threads) | (pl.col("tid").to_physical() == rank.cached(main_thread))
-    long = calls.filter(lasts > _LONG_NS, is_own).select("name", "category", "start_ns", time_ns=lasts)
+    own = calls.lazy().filter(lasts > _LONG_NS, is_own)
+    long = done(own.select("name", "category", "start_ns", time_ns=lasts))
     text = pl.col("name").cast(pl.String)
     is_function = pl.col("category").cast(pl.String).is_in(["python_function", "user_annotation"])
     # Compilers are operators, too, and their names tell what goes on.
     telling = among(long["name"], [name for name in distinct(long["name"]) if name and named(name)])
-    known = long.filter(is_function | telling).with_columns(name=text)
-    return without(known.filter(~pl.col("name").str.contains(rf"^nn\.Module: |{STEP_RANGE.pattern}")), "category")
+    known = long.lazy().filter(is_function | telling).select("start_ns", "time_ns", name=text)
+    return done(known.filter(~pl.col("name").str.contains(rf"^nn\.Module: |{STEP_RANGE.pattern}")))
 
 
 def longest(rank: RankTrace) -> pl.DataFrame:

@@ -88,7 +88,7 @@ def joined(
     calls = on_host.calls
     of_calls = calls.select(
         *("event_id", "thread", "start_ns", "end_ns", "activity"),
-        name=calls["name"].to_physical().fill_null(_NOBODY).cast(pl.UInt32),
+        name=pl.col("name").to_physical().fill_null(_NOBODY).cast(pl.UInt32),
         traits=_traits(calls["name"], can_wait),
     )
     edges, own = native.device_graph(
