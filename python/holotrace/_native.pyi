@@ -157,7 +157,7 @@ def call_tree(calls: ArrowStream, work: ArrowStream, columns: Sequence[str]) -> 
 def outermost_calls(calls: ArrowStream) -> ArrowTable:
     """For each call the outermost chosen one that is around it or is itself: event_id, null for none.
 
-    ``calls``: event_id (distinct), parent_id (2**32 - 1 for none): UInt32; is_chosen: UInt8, 1 for those that are.
+    ``calls``: event_id (distinct), parent_id (null for none): UInt32; is_chosen: UInt8, 1 for those that are.
     """
 
 def sums_at(values: ArrowStream, columns: Sequence[str], count: int) -> ArrowTable:
@@ -282,11 +282,11 @@ def open_calls(
 ) -> tuple[ArrowTable, ArrowTable]:
     """What went on in each window on its thread, by the innermost calls, and what was innermost for most of it.
 
-    ``calls``: event_id, thread, name, category (UInt32), start_ns, end_ns, launches (UInt8). ``kinds``: name, category,
+    ``calls``: event_id, tid, name, category (UInt32), start_ns, end_ns, work_count. ``kinds``: name, category,
     traits (UInt16, bits), told (UInt8, the kind that the name tells of all below it; 0 for none). ``windows``, in order
-    and apart: start_ns, end_ns, thread. Where nothing is open on a window's thread, ``main`` tells. From the
-    first of ``limits_ns`` on a call without others below it is long, from the second on a launch. Short calls of a
-    function that launches nothing are told where they last in a window, with ``together`` also in all of them.
+    and apart: start_ns, end_ns, tid, null for ``main``. Where nothing is open on a window's thread, ``main`` tells.
+    From the first of ``limits_ns`` on a call without others below it is long, from the second on a launch. Short calls
+    of a function that launches nothing are told where they last in a window, with ``together`` also in all of them.
     First a row per window, kind and name: window, kind (UInt8), call_id (who is responsible), inner_id (what was
     innermost), share_ns (they add up to the window), when_ns (when it went on last); longest first. Then a row per
     window: operator_id, module_id, function_id, annotation_id, call_id, and what another thread did longest, other_id,

@@ -21,7 +21,7 @@ from holotrace.analyses.slowdown import slowdown
 from holotrace.analyses.waits import waits
 from holotrace.analyses.work_categories import work_categories
 from holotrace.core.analysis import Analysis, per_rank
-from holotrace.core.charts import Bar, Line, Ranking, Tree
+from holotrace.core.charts import Bar, Line, Ranking, Stacked, Tree
 from holotrace.core.schema import Column, Unit
 from holotrace.core.trace import RankTrace
 from holotrace.errors import UsageError
@@ -29,6 +29,7 @@ from holotrace.present import charts, figures
 from holotrace.present import format as fmt
 from holotrace.present.charts.plane import Plane
 from holotrace.present.figures import heat, trees
+from holotrace.present.figures.bars import placed
 
 
 @per_rank(
@@ -358,3 +359,16 @@ def test_names_of_equal_sums_are_in_alphabetical_order_in_a_map_of_ranks() -> No
     drawn = heat.trace(table, Column("name", Unit.TEXT, "What"), Column("time_ns", Unit.NS, "How long"))
     assert drawn is not None
     assert drawn["x"] == sorted(names)
+
+
+def test_parts_of_equal_sums_are_in_alphabetical_order_in_a_stack() -> None:
+    names = list("jihgfedcba")
+    table = pl.DataFrame({"step": [1] * 10, "kind": names, "time_ns": [1] * 10})
+    columns = {
+        "step": Column("step", Unit.STEP, "Step"),
+        "kind": Column("kind", Unit.TEXT, "What"),
+        "time_ns": Column("time_ns", Unit.NS, "How long"),
+    }
+    chart, _, _ = placed(Stacked(x="step", y=("time_ns",), by="kind"), table, columns)
+    assert isinstance(chart, Stacked)
+    assert chart.y == tuple(f"{name}_ns" for name in sorted(names))

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
-use arrow_array::types::ArrowPrimitiveType;
+use arrow_array::types::{ArrowPrimitiveType, UInt32Type};
 use arrow_array::{Array, PrimitiveArray, RecordBatch, RecordBatchIterator};
 use arrow_buffer::ScalarBuffer;
 use arrow_schema::Schema;
+use holotrace_core::columns::NONE;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -114,6 +115,17 @@ impl Batches {
         Ok(columns.into_iter().flat_map(|column: PrimitiveArray<T>| {
             (0..column.len()).map(move |at| column.is_valid(at).then(|| column.value(at)))
         }))
+    }
+
+    /// The numbers of labels, rows or calls in a column, `NONE` where it is null; without a copy where there is one batch
+    /// and nothing is null.
+    pub fn codes(&self, name: &str) -> PyResult<ScalarBuffer<u32>> {
+        let has_nulls = |batch: &RecordBatch| batch.column_by_name(name).is_some_and(|column| column.null_count() > 0);
+        if !self.0.iter().any(has_nulls) {
+            return self.values::<UInt32Type>(name);
+        }
+        let codes: Vec<u32> = self.optional::<UInt32Type>(name)?.map(|code| code.unwrap_or(NONE)).collect();
+        Ok(codes.into())
     }
 
     /// The values of a column of truths, which has no nulls.

@@ -25,7 +25,7 @@ pub fn call_tree(
     let id = calls.values::<UInt32Type>("event_id")?;
     let (start, end) = (calls.values::<Int64Type>("start_ns")?, calls.values::<Int64Type>("end_ns")?);
     let thread = {
-        let (process, thread) = (calls.values::<UInt32Type>("pid")?, calls.values::<UInt32Type>("tid")?);
+        let (process, thread) = (calls.codes("pid")?, calls.codes("tid")?);
         threads(&process, &thread)
     };
     let is_cut = calls.has("is_cut").then(|| calls.values::<UInt8Type>("is_cut")).transpose()?;
@@ -44,7 +44,7 @@ pub fn call_tree(
 #[pyfunction]
 pub fn outermost_calls(py: Python<'_>, calls: &Bound<'_, PyAny>) -> PyResult<ArrowTable> {
     let calls = Batches::of(calls)?;
-    let (id, parent) = (calls.values::<UInt32Type>("event_id")?, calls.values::<UInt32Type>("parent_id")?);
+    let (id, parent) = (calls.values::<UInt32Type>("event_id")?, calls.codes("parent_id")?);
     let is_chosen = calls.values::<UInt8Type>("is_chosen")?;
     let table = py.detach(|| {
         without_panic(|| {

@@ -122,7 +122,7 @@ pub fn spans_at(py: Python<'_>, spans: &Bound<'_, PyAny>, times: &Bound<'_, PyAn
 #[pyfunction]
 pub fn first_rows(py: Python<'_>, values: &Bound<'_, PyAny>, columns: Vec<String>) -> PyResult<ArrowTable> {
     let values = Batches::of(values)?;
-    let numbers = columns.iter().map(|name| values.values::<UInt32Type>(name)).collect::<PyResult<Vec<_>>>()?;
+    let numbers = columns.iter().map(|name| values.codes(name)).collect::<PyResult<Vec<_>>>()?;
     let rows = match numbers.as_slice() {
         [one] => detached(py, || Ok(distinct::first_rows(one)))?,
         [one, other] => detached(py, || Ok(distinct::first_pairs(one, other)))?,

@@ -12,7 +12,7 @@ from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import ANNOTATIONS, DEVICE_EVENTS, LAUNCHES
 from holotrace.core.trace import RankTrace
-from holotrace.derive.kernel_kinds import WORK
+from holotrace.derive.kernel_kinds import IS_WORK
 
 # An outlier is a run of another order of magnitude, beyond what a scheduler may do to any run.
 OUTLIER_TIMES, OUTLIER_NS, OUTLIER_COUNT = 10, 1_000_000, 4
@@ -49,7 +49,7 @@ def annotated_work(rank: RankTrace, *, on_device: bool = False) -> pl.DataFrame:
     Args:
         on_device: Ranges as the profiler drew them on the device, instead of those of the host.
     """
-    work = rank[EVENTS].filter(pl.col("kind").is_in(WORK))
+    work = rank[EVENTS].filter(IS_WORK)
     begun = _on_queues(work) if on_device else _launched(work, rank[STARTS])
     ranges = rank[RANGES].filter(pl.col("on_device") == on_device)
     duration = pl.col("duration_ns")

@@ -36,7 +36,7 @@ WORK = (
 
 def compute_work(rank: RankTrace) -> pl.DataFrame:
     """Compute kernels of one rank, those that are alike in all that says how much they have to do as one row."""
-    launched = rank.cached(launched_by.work)[["event_id", "op_id"]].lazy()
+    launched = rank.cached(launched_by.work)[:, ["event_id", "op_id"]].lazy()
     shapes = launched.join(rank[SHAPES].lazy(), left_on="op_id", right_on="event_id")
     return done(
         rank[EVENTS]

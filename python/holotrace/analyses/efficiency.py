@@ -13,7 +13,7 @@ from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import MODULES, STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import counted_work, device_steps, modelled_work, recomputation
+from holotrace.derive import counted_work, device_steps, intervals, modelled_work, recomputation
 from holotrace.efficiency.categories import COMMUNICATION
 from holotrace.efficiency.devices import Device
 
@@ -145,8 +145,8 @@ def _of_xla(rank: RankTrace, steps: pl.DataFrame) -> pl.DataFrame:
 def _span_ns(rank: RankTrace) -> int | None:
     work = modelled_work.events(rank)
     spans = rank[STEPS] if rank[STEPS].height else work
-    first, last = spans.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
-    return None if first is None else int(last - first)
+    first, last = intervals.ends(spans)
+    return None if first is None or last is None else last - first
 
 
 def _sums(calls: pl.LazyFrame, alone: pl.LazyFrame) -> pl.LazyFrame:

@@ -15,7 +15,7 @@ from holotrace.core.tables import STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive.device_time import DEVICE
 from holotrace.derive.host_activities import DISPATCH, INPUT_RANGES, PROGRAM, TRACING, UPLOAD
-from holotrace.derive.kernel_kinds import WORK
+from holotrace.derive.kernel_kinds import IS_WORK
 from holotrace.diagnosis import host_parts, xla_gaps
 from holotrace.diagnosis.host_parts import ACTIVITIES, UNATTRIBUTED
 
@@ -111,7 +111,7 @@ def gaps(
 def _of_calls(rank: RankTrace, *, min_gap_ns: int, by_stream: bool) -> pl.DataFrame:
     """The gaps of a rank whose calls on the host were recorded one by one."""
     found = host_parts.of_gaps(rank, min_gap_ns=min_gap_ns, by_stream=by_stream)
-    work = rank[host_parts.WORK_EVENTS][["kind", "start_ns"]].filter(pl.col("kind").is_in(WORK))
+    work = rank[host_parts.WORK_EVENTS][:, ["kind", "start_ns"]].filter(IS_WORK)
     begin = pl.concat([work["start_ns"], rank[STEPS]["start_ns"]]).min()
     idle = pl.col("end_ns") - pl.col("start_ns")
     return done(

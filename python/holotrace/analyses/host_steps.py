@@ -8,6 +8,7 @@ import polars as pl
 
 from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Stacked
+from holotrace.core.plans import without
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import HOST_CALLS, STEPS
 from holotrace.core.trace import RankTrace
@@ -77,7 +78,7 @@ def host_steps(rank: RankTrace, *, input_ranges: str = INPUT_RANGES) -> pl.DataF
         input_ranges: Names of ranges that are the input pipeline, as a regular expression.
     """
     if not rank.count(HOST_CALLS):
-        return host_parts.of_steps(rank).drop("queued_ns")
+        return without(host_parts.of_steps(rank), "queued_ns")
     activities = host_time.activities(rank, input_ranges)
     steps = rank[STEPS].sort("start_ns", "step")
     stepping = activities.filter(pl.col("tid").is_in(pl.lit(host_time.stepping_threads(rank)).implode()))

@@ -9,12 +9,13 @@ import polars as pl
 from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Ranking
 from holotrace.core.options import check_whole
+from holotrace.core.plans import without
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import DEVICE_EVENTS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import gaps
 from holotrace.derive.gaps import HOST_WAIT, KERNEL_WAIT, OTHER
-from holotrace.derive.kernel_kinds import WORK
+from holotrace.derive.kernel_kinds import IS_WORK
 
 # Devices need 1-10 µs from one kernel to the next; three times as much is still what small kernels cost. HTA's default.
 MAX_KERNEL_GAP_NS = 30_000
@@ -68,19 +69,16 @@ def idle_causes(
         max_kernel_gap_ns: Gaps of this length and longer are not counted as pauses between kernels.
     """
     check_whole(0, max_kernel_gap_ns=max_kernel_gap_ns)
-    work = rank[EVENTS].filter(pl.col("kind").is_in(WORK))
+    work = rank[EVENTS].filter(IS_WORK)
     if not by_stream:
         work = work.with_columns(pl.lit(None, pl.Int64()).alias(name) for name in QUEUE)
     idle_ns, whole_ns = pl.col("idle_ns"), pl.col("whole_ns")
     all_ns = idle_ns.sum().over(QUEUE)
-    return (
-        gaps.by_cause(work, by=QUEUE, max_kernel_gap_ns=max_kernel_gap_ns)
-        .with_columns(
-            idle_ratio=pl.when(whole_ns > 0).then(idle_ns / whole_ns),
-            share_ratio=pl.when(all_ns > 0).then(idle_ns / all_ns),
-        )
-        .drop("whole_ns")
+    found = gaps.by_cause(work, by=QUEUE, max_kernel_gap_ns=max_kernel_gap_ns).with_columns(
+        idle_ratio=pl.when(whole_ns > 0).then(idle_ns / whole_ns),
+        share_ratio=pl.when(all_ns > 0).then(idle_ns / all_ns),
     )
+    return without(found, "whole_ns")
 
 
 def _exceeding(table: pl.DataFrame, cause: str, ratio: float) -> pl.DataFrame:

@@ -9,12 +9,12 @@ import polars as pl
 from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Ranking
 from holotrace.core.options import check_whole
-from holotrace.core.plans import done
+from holotrace.core.plans import constant, done, without
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import CALLS, CPU_OPS, DEVICE_EVENTS, HOST_CALLS, LAUNCHES
 from holotrace.core.trace import RankTrace
 from holotrace.derive import call_tree
-from holotrace.derive.kernel_kinds import WORK
+from holotrace.derive.kernel_kinds import IS_WORK
 from holotrace.derive.names import are_in
 
 SEPARATOR = " -> "
@@ -96,7 +96,7 @@ def kernel_sequences(
         .with_row_index("sequence")
     )
     if not each:
-        return ordered.drop("name", "numbers", "example_id").with_columns(event_id=None)
+        return without(ordered, "name", "numbers", "example_id").hstack([constant("event_id", None, ordered.height)])
     of_call = called.select("name", "numbers", "top_id").join(ordered.lazy(), on=["name", "numbers"], nulls_equal=True)
     events = calls.lazy().select("top_id", "event_id").join(of_call, on="top_id").sort("sequence", "top_id", "event_id")
     return done(events.drop("top_id", "name", "numbers", "example_id"))
@@ -114,7 +114,7 @@ def _of_xla(rank: RankTrace) -> pl.DataFrame:
     del work, launches
     launching = rank.where(_XLA_CALLS.only("tid"), is_launch)["tid"].unique()
     spans = rank.where(_XLA_CALLS, pl.col("tid").is_in(pl.lit(launching).implode()))
-    is_work = pl.col("kind").is_in(WORK)
+    is_work = IS_WORK
     on_host = call_tree.nested(spans.with_columns(pid="tid"), made.filter(is_work), ("parent_id", "work_count"))
     on_device = made.with_columns(parent_id="launch_id", work_count=is_work.cast(pl.Int64))
     columns = [name for name in _CALLS.column_names if name != "on_device"]

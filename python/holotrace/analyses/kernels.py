@@ -12,11 +12,11 @@ from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Ranking
 from holotrace.core.kinds import KindRule
 from holotrace.core.options import check_whole
-from holotrace.core.plans import done
+from holotrace.core.plans import constant, done
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import DEVICE_EVENTS
 from holotrace.core.trace import RankTrace
-from holotrace.derive.kernel_kinds import COMPUTE, WORK, rule_of
+from holotrace.derive.kernel_kinds import COMPUTE, IS_WORK, rule_of
 
 # What launching a kernel costs a host without graphs; shorter kernels cannot be launched as fast as they run.
 LAUNCH_NS = 5_000
@@ -62,7 +62,7 @@ def kernels(rank: RankTrace, *, top: int | None = None) -> pl.DataFrame:
     """
     if top is not None:
         check_whole(1, top=top)
-    runs = rank[EVENTS].filter(pl.col("kind").is_in(WORK))
+    runs = rank[EVENTS].filter(IS_WORK)
     duration = pl.col("duration_ns")
     total_ns = pl.col("sum_ns").sum()
     table = done(
@@ -90,11 +90,15 @@ def kernels(rank: RankTrace, *, top: int | None = None) -> pl.DataFrame:
 
 def _looks_like_communication(runs: pl.DataFrame, rules: tuple[KindRule, ...]) -> pl.Series:
     """Which runs count as compute by default, but have few blocks and are not on the queue that computes most."""
-    named = runs.filter(pl.col("grid").is_not_null(), kind=COMPUTE).select("category", "name", "kind", "grid").unique()
+    nothing_looks = constant("looks", False, runs.height)
+    looked_at = runs[:, ["category", "name", "kind", "grid"]].lazy()
+    named = done(looked_at.filter(pl.col("grid").is_not_null(), kind=COMPUTE).unique())
     few = [
         kind == COMPUTE and grid is not None and prod(map(int, re.findall(r"\d+", grid))) <= FEW_BLOCKS
         for kind, grid in named.select(pl.col("kind", "grid").cast(pl.String)).iter_rows()
     ]
+    if not any(few):
+        return nothing_looks
     suspects = named.filter(pl.Series(few, dtype=pl.Boolean))
     by_default = [
         rule_of(category or "", name or "", rules) is None
@@ -102,7 +106,7 @@ def _looks_like_communication(runs: pl.DataFrame, rules: tuple[KindRule, ...]) -
     ]
     suspects = suspects.filter(pl.Series(by_default, dtype=pl.Boolean)).with_columns(looks=True)
     if suspects.is_empty():
-        return pl.repeat(False, runs.height, dtype=pl.Boolean, eager=True)
+        return nothing_looks
     computing = runs.filter(kind=COMPUTE)
     lasted_ns = (pl.col("end_ns") - pl.col("start_ns")).sum()
     queues = computing.lazy().group_by("device", "stream").agg(ns=lasted_ns)

@@ -9,12 +9,12 @@ import polars as pl
 from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Ranking
 from holotrace.core.options import check_whole
-from holotrace.core.plans import done
+from holotrace.core.plans import columns, constant, done
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import DEVICE_EVENTS, LAUNCHES
 from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, intervals
-from holotrace.derive.kernel_kinds import WORK
+from holotrace.derive.kernel_kinds import IS_WORK
 
 # A launch takes a host 3-10 µs. HTA's default.
 SLOW_CALL_NS = 50_000
@@ -73,17 +73,16 @@ def launch_stats(
 
 def _pairs(rank: RankTrace, *, slow_call_ns: int, late_ns: int) -> pl.DataFrame:
     """Each piece of work and the call that launched it, in any order."""
-    work = rank[EVENTS].lazy().filter(pl.col("kind").is_in(WORK) & (not rank.computes_on_host))
+    work = rank[EVENTS].lazy().filter(IS_WORK & (not rank.computes_on_host))
     pairs = done(rank[CALLS].lazy().join(work, left_on="device_event_id", right_on="event_id"))
     call_ns = pairs["launch_end_ns"] - pairs["launch_start_ns"]
     device_ns = pairs["end_ns"] - pairs["start_ns"]
     delay_ns = (pairs["start_ns"] - pairs["launch_end_ns"]).clip(lower_bound=0)
     is_slow = call_ns > slow_call_ns
-    calls = pairs.select(start_ns="launch_start_ns", end_ns="launch_end_ns")
-    stalled_ns = pl.zeros(pairs.height, pl.Int64, eager=True)
-    stalled_ns = stalled_ns.scatter(
-        is_slow.arg_true(), intervals.uncovered_ns(calls.filter(is_slow), rank.cached(busy.of).working)
-    )
+    stalled_ns = constant("stalled_ns", 0, pairs.height)
+    if is_slow.any():
+        slow = columns(pairs, start_ns="launch_start_ns", end_ns="launch_end_ns").filter(is_slow)
+        stalled_ns = stalled_ns.scatter(is_slow.arg_true(), intervals.uncovered_ns(slow, rank.cached(busy.of).working))
     return pairs.select(
         "launch_id",
         "correlation",

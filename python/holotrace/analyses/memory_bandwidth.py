@@ -8,7 +8,7 @@ import polars as pl
 
 from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Ranking
-from holotrace.core.plans import done
+from holotrace.core.plans import columns, done
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import DEVICE_EVENTS, LAUNCHES
 from holotrace.core.trace import RankTrace
@@ -76,7 +76,7 @@ def memory_bandwidth(rank: RankTrace, *, over_time: bool = False) -> pl.DataFram
     )
     running = levels.over_time(_changes(copies), by=KIND, levels=["count", "rate", "known"])
     hiding = rank.cached(busy.of).computing_or_communicating
-    running = running.with_columns(exposed_ns=intervals.uncovered_ns(running, hiding))
+    running = running.hstack([intervals.uncovered_ns(running, hiding).alias("exposed_ns")])
     ran = running.with_columns(
         gbps=pl.when((pl.col("known") > 0) | (pl.col("count") == 0)).then(pl.col("rate") / RATE_PER_GBPS),
         busy_ns=pl.when(pl.col("count") > 0).then("lasted_ns").otherwise(0),
@@ -91,15 +91,15 @@ def memory_bandwidth(rank: RankTrace, *, over_time: bool = False) -> pl.DataFram
 def _held(rank: RankTrace, copies: pl.DataFrame, hiding: pl.DataFrame) -> pl.DataFrame:
     """For each kind of copy the time in which a host call made one, or one ran that no other work hid."""
     calls = copies.join(rank[CALLS], left_on="event_id", right_on="device_event_id")
-    made = calls.select(*KIND, start_ns="launch_start_ns", end_ns="launch_end_ns")
+    made = columns(calls, *KIND, start_ns="launch_start_ns", end_ns="launch_end_ns")
     calling = intervals.unions_by(made, KIND)
-    either = intervals.unions_by(pl.concat([made, copies.select(made.columns)]), KIND)
+    either = intervals.unions_by(pl.concat([made, copies[:, made.columns]]), KIND)
     # What is hidden of a copy counts where a call made it meanwhile.
     called_ns = calling["end_ns"] - calling["start_ns"] - intervals.uncovered_ns(calling, hiding)
     held = pl.concat(
         [
-            either.select(*KIND, held_ns=intervals.uncovered_ns(either, hiding)),
-            calling.select(*KIND, held_ns=called_ns),
+            either[:, KIND].hstack([intervals.uncovered_ns(either, hiding).alias("held_ns")]),
+            calling[:, KIND].hstack([called_ns.alias("held_ns")]),
         ]
     )
     return held.group_by(KIND).agg(pl.col("held_ns").sum())

@@ -8,7 +8,7 @@ import polars as pl
 
 from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Ranking
-from holotrace.core.plans import done
+from holotrace.core.plans import constant, done
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import STEPS
 from holotrace.core.trace import RankTrace
@@ -75,8 +75,11 @@ def operators(rank: RankTrace, *, by_step: bool = False) -> pl.DataFrame:
         by_step: One row per operator and step, instead of one per operator.
     """
     of_operators = _summed(launched_by.operators(rank), ["name"], rank, by_step=by_step)
-    outside = _summed([_outside(rank)], ["name", "source"], rank, by_step=by_step)
-    rows = pl.concat([of_operators.with_columns(source=pl.lit(launched_by.OPERATOR))[outside.columns], outside])
+    rows = of_operators.hstack([constant("source", launched_by.OPERATOR, of_operators.height)])
+    left = launched_by.outside(rank)
+    if not left.is_empty():
+        outside = _summed([_outside(left)], ["name", "source"], rank, by_step=by_step)
+        rows = pl.concat([rows[:, outside.columns], outside])
     order = {"step": False, "self_work_ns": True, "self_ns": True, "name": False, "source": False}
     return rows.sort(list(order), descending=list(order.values()))
 
@@ -104,9 +107,8 @@ def _sums(calls: pl.LazyFrame, keys: Sequence[str], names: Sequence[str]) -> pl.
     return calls.group_by(keys).agg(none.then(pl.col(names).cast(pl.Int64).sum()))
 
 
-def _outside(rank: RankTrace) -> pl.DataFrame:
+def _outside(work: pl.DataFrame) -> pl.DataFrame:
     """A row for each call that launched work outside of all operators, and one for all work without a known launch."""
-    work = launched_by.outside(rank)
     call_ns = (pl.col("launch_end_ns") - pl.col("launch_start_ns")).fill_null(0)
     return (
         work.group_by("launch_id")

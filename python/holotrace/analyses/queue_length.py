@@ -9,12 +9,12 @@ import polars as pl
 from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Bar
 from holotrace.core.options import check_whole
-from holotrace.core.plans import done
+from holotrace.core.plans import constant, done
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import DEVICE_EVENTS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, intervals, levels
-from holotrace.derive.kernel_kinds import WORK
+from holotrace.derive.kernel_kinds import IS_WORK
 
 # CUDA holds 1,024 commands per queue, some of which start no work; recorded queues stop growing at 1,013 to 1,022.
 FULL_COUNT = 1_000
@@ -66,15 +66,16 @@ def queue_length(rank: RankTrace, *, over_time: bool = False, full_at: int = FUL
     """
     check_whole(1, full_at=full_at)
     # A host that computes itself puts nothing on a queue.
-    events = rank[EVENTS].filter(pl.col("kind").is_in(WORK) & (not rank.computes_on_host))
+    events = rank[EVENTS].filter(IS_WORK & (not rank.computes_on_host))
     waiting = levels.over_time(_changes(events), by=QUEUE, levels=["waiting"])
-    rows = (waiting["waiting"] >= full_at).arg_true()
-    full = waiting[["start_ns", "end_ns", "lasted_ns"]][rows]
+    is_full = waiting["waiting"] >= full_at
+    rows = is_full.arg_true() if is_full.any() else pl.Series(dtype=pl.UInt32())
+    full = waiting[:, ["start_ns", "end_ns", "lasted_ns"]][rows]
     # Most queues are never full, and when a rank was at work takes long to find out.
     idle_ns = full["lasted_ns"] if full.is_empty() else intervals.uncovered_ns(full, rank.cached(busy.of).working)
     spans = waiting.hstack(
         [
-            pl.zeros(waiting.height, pl.Int64(), eager=True).scatter(rows, part).alias(name)
+            constant(name, 0, waiting.height).scatter(rows, part)
             for name, part in (("full_ns", full["lasted_ns"]), ("full_idle_ns", idle_ns))
         ]
     )
@@ -86,7 +87,7 @@ def queue_length(rank: RankTrace, *, over_time: bool = False, full_at: int = FUL
 
 def _changes(events: pl.DataFrame) -> pl.DataFrame:
     """One more waits when a call begins, one less when the first work begins that the call put on the queue."""
-    calls = events.select(*QUEUE, "launch_id", "launch_ns", "start_ns", "event_id").drop_nulls("launch_ns")
+    calls = events[:, [*QUEUE, "launch_id", "launch_ns", "start_ns", "event_id"]].drop_nulls("launch_ns")
     # But for graphs, a call puts one piece of work on a queue.
     if calls["launch_id"].n_unique() < calls.height:
         ordered = calls if calls["event_id"].is_sorted() else calls.sort("event_id")
@@ -94,12 +95,12 @@ def _changes(events: pl.DataFrame) -> pl.DataFrame:
         calls = ordered.group_by(*QUEUE, "launch_id", "launch_ns").agg(pl.col("start_ns", "event_id").get(first))
     # At the same time calls come first, and of each kind the event that is first in the file, as it mostly is here.
     begun, ended = (calls if calls[event].is_sorted() else calls.sort(event) for event in ("launch_id", "event_id"))
-    one = pl.ones(calls.height, pl.Int64(), eager=True)
+    one = constant("one", 1, calls.height)
     changes = {
         **{name: (begun[name], ended[name]) for name in QUEUE},
         "event_id": (begun["launch_id"], ended["event_id"]),
         "time_ns": (begun["launch_ns"], ended["start_ns"]),
-        "waiting": (one, -one),
+        "waiting": (one, 0 - one),
         "launched": (one, one - 1),
     }
     return pl.DataFrame({name: pl.concat(both, rechunk=True) for name, both in changes.items()})

@@ -12,6 +12,7 @@ import polars as pl
 from holotrace.core.analysis import Finding, per_job
 from holotrace.core.charts import Bar
 from holotrace.core.native import native
+from holotrace.core.plans import constant
 from holotrace.core.schema import Column, Unit
 from holotrace.derive.kernel_kinds import COMPUTE
 from holotrace.graph import job
@@ -134,7 +135,7 @@ def _replayed(graph: JobGraph, mixed: pl.DataFrame, cases: Iterable[_Case]) -> d
 def _mixed(graph: JobGraph, work: pl.DataFrame, labels: _Labels) -> pl.DataFrame:
     """All activities with their two times and their labels, as for ``Replay.mixed``."""
     own = graph.rows["own_ns"]
-    nothing = pl.Series([NONE], dtype=pl.UInt32()).new_from_index(0, len(own))
+    nothing = constant("", NONE, len(own), pl.UInt32())
     of_ranks = {rank: labels.of_rank(rank) for rank in labels.ranks}
     of_work = work.select(pl.col("rank").replace_strict(of_ranks, return_dtype=pl.UInt32))
     second = nothing.clone()

@@ -14,7 +14,7 @@ from holotrace.core.tables import DEVICE_EVENTS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, intervals
 from holotrace.derive.busy import Busy
-from holotrace.derive.kernel_kinds import WORK
+from holotrace.derive.kernel_kinds import IS_WORK
 
 # Below a twentieth, gaps between kernels are what launching costs; from a half on the device is hardly used.
 IDLE_RATIO, IDLE_CRITICAL_RATIO = 0.05, 0.5
@@ -90,7 +90,7 @@ def _steps(events: pl.DataFrame) -> pl.DataFrame:
     ends = pl.col("end_ns").cum_max()
     return done(
         events.lazy()
-        .filter(pl.col("kind").is_in(WORK), pl.col("step").is_not_null())
+        .filter(IS_WORK, pl.col("step").is_not_null())
         .group_by("step")
         .agg(pl.col("start_ns").min(), pl.col("end_ns").max())
         .sort("step")

@@ -25,6 +25,7 @@ from typing import (
 import polars as pl
 
 from holotrace.core.charts import Chart, Ranking, Tree
+from holotrace.core.plans import constant, without
 from holotrace.core.schema import Column, Table, conform, empty
 from holotrace.core.tables import RANK
 from holotrace.core.trace import JobTrace, RankTrace
@@ -342,8 +343,8 @@ class PerJob(Analysis[P]):
 
 
 def _rows_of(rank: RankTrace, rows: pl.DataFrame, columns: tuple[Column, ...], owner: str) -> pl.DataFrame:
-    of_rank = pl.Series(RANK.name, [rank.rank], RANK.unit.dtype).new_from_index(0, rows.height)
-    others = rows[:, [name for name in rows.columns if name != RANK.name]]
+    of_rank = constant(RANK.name, rank.rank, rows.height, RANK.unit.dtype)
+    others = without(rows, RANK.name)
     return _apart(conform(others.hstack([of_rank]), columns, owner))
 
 

@@ -22,11 +22,12 @@ def known(rank: RankTrace, columns: Table) -> pl.DataFrame:
     Not every recording of PyTorch has the args of a collective at its kernel. The operator has them as well, within
     which the host launched the kernel.
     """
-    told = rank[columns].unique("event_id")
-    own = told["event_id"].implode()
+    told = rank[columns]
     if told.is_empty():
         return told
-    untold = rank.where(_WORK, pl.col("kind") == COMMUNICATION).filter(~pl.col("event_id").is_in(own))["event_id"]
+    told = told.unique("event_id")
+    is_untold = ~pl.col("event_id").is_in(pl.lit(told["event_id"]).implode())
+    untold = rank.where(_WORK, (pl.col("kind") == COMMUNICATION) & is_untold)["event_id"]
     if untold.is_empty():
         return told
     launched = rank[_LAUNCHES].filter(pl.col("device_event_id").is_in(untold.implode()))

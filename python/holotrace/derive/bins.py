@@ -36,7 +36,7 @@ def runs(spans: pl.DataFrame, grid: Grid) -> pl.DataFrame:
     """
     key = spans["name"].to_physical().alias("key")
     found = pl.DataFrame(
-        native.runs(spans[["start_ns", "end_ns"]].hstack([key]), grid.origin_ns, grid.width_ns, grid.count, LEVELS)
+        native.runs(spans[:, ["start_ns", "end_ns"]].hstack([key]), grid.origin_ns, grid.width_ns, grid.count, LEVELS)
     )
     name = spans["name"][found["row"]].cast(pl.String)
     return pl.DataFrame([found["start_ns"], found["end_ns"], name, found["busy_ns"], found["count"]])

@@ -9,7 +9,7 @@ import polars as pl
 from holotrace.core.tables import DEVICE_EVENTS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import intervals
-from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE, WORK
+from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE, IS_WORK, WORK
 
 EVENTS = DEVICE_EVENTS.only("kind", "start_ns", "end_ns")
 
@@ -29,8 +29,7 @@ class Busy:
 
 def of(rank: RankTrace) -> Busy:
     """When a rank's devices were at work; several analyses ask, so by ``rank.cached(busy.of)``."""
-    work = rank[EVENTS].filter(pl.col("kind").is_in(WORK))
+    work = rank[EVENTS].filter(IS_WORK)
     kinds = ([COMPUTE], [COMMUNICATION], [COMPUTE, COMMUNICATION], WORK)
     computing, communicating, either, working = intervals.unions(work, kinds)
-    span = (None, None) if work.is_empty() else work.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
-    return Busy(computing, communicating, either, working, *span)
+    return Busy(computing, communicating, either, working, *intervals.ends(work))

@@ -7,9 +7,10 @@ from collections.abc import Collection, Mapping
 import polars as pl
 
 from holotrace.core.native import native
-from holotrace.core.plans import done
+from holotrace.core.plans import constant, done
 from holotrace.core.tables import ANNOTATIONS, CALLS, CPU_OPS, DEVICE_EVENTS, EVENTS, LAUNCHES
-from holotrace.derive.kernel_kinds import WORK
+from holotrace.derive.kernel_kinds import IS_WORK
+from holotrace.derive.names import codes
 
 # What the table of calls is made of.
 READS = (
@@ -19,7 +20,6 @@ READS = (
     LAUNCHES.only("launch_id", "device_event_id"),
     DEVICE_EVENTS.only("event_id", "name", "kind", "start_ns", "end_ns"),
 )
-_NONE = 2**32 - 1  # stands for no call in the core
 # What ``nested`` tells of each call.
 _ADDED = frozenset(
     ("parent_id", "depth", "height", "self_ns", "work_count", "work_ns", "first_work_ns", "last_work_ns")
@@ -54,14 +54,11 @@ def _of_both(tables: Mapping[str, pl.DataFrame], columns: Collection[str]) -> li
     host = events.filter(
         ~pl.col("event_id").is_in(pl.lit(not_host).implode()), pl.col("category").ne_missing(_RECORDING)
     )
-    work = done(
-        device.lazy()
-        .filter(pl.col("kind").is_in(WORK))
-        .join(launches.lazy(), left_on="event_id", right_on="device_event_id")
-    )
-    nested_host = nested(host, work, _ADDED.intersection(columns)).with_columns(on_device=pl.lit(False))
+    work = done(device.lazy().filter(IS_WORK).join(launches.lazy(), left_on="event_id", right_on="device_event_id"))
+    nested_host = nested(host, work, _ADDED.intersection(columns))
+    nested_host = nested_host.hstack([constant("on_device", False, nested_host.height)])
     if "continues_id" in columns:
-        continues = host[["event_id"]].join(
+        continues = host[:, ["event_id"]].join(
             continued(tables[CPU_OPS.name]), on="event_id", how="left", maintain_order="left"
         )
         nested_host = nested_host.with_columns(continues["continues_id"])
@@ -114,17 +111,17 @@ def nested(calls: pl.DataFrame, work: pl.DataFrame, added: Collection[str] = _AD
         added: Those of ``parent_id``, ``depth``, ``height``, ``self_ns``, ``work_count``, ``work_ns``,
             ``first_work_ns`` and ``last_work_ns`` that are wanted.
     """
-    cut = [pl.col("is_cut").cast(pl.UInt8)] if "is_cut" in calls.columns else []
+    cut = [calls["is_cut"].cast(pl.UInt8)] if "is_cut" in calls.columns else []
     made = sorted({*added, "end_ns"} if cut else added)
     if not made:
         return calls
-    placed = calls.select(
-        "event_id", "start_ns", "end_ns", pl.col("pid", "tid").to_physical().cast(pl.UInt32).fill_null(_NONE), *cut
-    )
-    launched = work[["launch_id", "start_ns", "end_ns"]]
+    threads = codes(calls[:, ["pid", "tid"]])
+    placed = calls[:, ["event_id", "start_ns", "end_ns"]].hstack([*threads.get_columns(), *cut])
+    launched = work[:, ["launch_id", "start_ns", "end_ns"]]
     if launched["launch_id"].null_count():
         launched = launched.drop_nulls("launch_id")
-    return calls.with_columns(pl.DataFrame(native.call_tree(placed, launched, made)))
+    found = pl.DataFrame(native.call_tree(placed, launched, made))
+    return calls.hstack(found) if set(made).isdisjoint(calls.columns) else calls.with_columns(found)
 
 
 def outermost(calls: pl.DataFrame, is_chosen: pl.Series) -> pl.Series:
@@ -134,7 +131,7 @@ def outermost(calls: pl.DataFrame, is_chosen: pl.Series) -> pl.Series:
         calls: ``event_id``, ``parent_id``.
         is_chosen: Which of them.
     """
-    chosen = calls.select("event_id", pl.col("parent_id").fill_null(_NONE), is_chosen=is_chosen.cast(pl.UInt8))
+    chosen = calls[:, ["event_id", "parent_id"]].hstack([is_chosen.cast(pl.UInt8).alias("is_chosen")])
     return pl.DataFrame(native.outermost_calls(chosen)).to_series()
 
 

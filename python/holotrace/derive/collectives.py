@@ -84,7 +84,7 @@ def calls(rank: RankTrace) -> pl.DataFrame:
             start_ns=pl.coalesce("arrived_ns", "start_ns"), group_ranks=pl.when(~is_met).then("group_ranks")
         ).with_columns(device=pl.when(pl.col("device").n_unique() > 1).then("device"))
     )
-    exposed = pl.concat(_with_exposed(met, rank))[[column.name for column in CALLS]].lazy()
+    exposed = pl.concat(_with_exposed(met, rank))[:, [column.name for column in CALLS]].lazy()
     # Ranks of one job may count from different moments.
     since_1970 = pl.col("start_ns", "end_ns") + base_ns(rank.metadata)
     return done(exposed.sort("start_ns", "end_ns", "event_id").with_columns(since_1970))
@@ -138,7 +138,7 @@ def _with_exposed(calls: pl.DataFrame, rank: RankTrace) -> Iterator[pl.DataFrame
         if not of_one.is_empty() and (device := of_one["device"][0]) is not None:
             is_computing = (pl.col("kind") == COMPUTE) & (pl.col("device") == device)
             computing = rank.where(_EVENTS.only("start_ns", "end_ns"), is_computing)
-        yield of_one.with_columns(intervals.uncovered_ns(of_one, computing).alias("exposed_ns"))
+        yield of_one.hstack([intervals.uncovered_ns(of_one, computing).alias("exposed_ns")])
 
 
 def comparable(calls: pl.DataFrame, one_sided: str = _ONE_SIDED) -> pl.DataFrame:

@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from holotrace.core.plans import done
+from holotrace.core.plans import done, not_null, without
 from holotrace.core.tables import ANNOTATIONS, CPU_OPS, DEVICE_EVENTS, RUNTIME_CALLS, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import exchange_waits, host_activities, unrecorded_waits, xla_waits
 from holotrace.derive.host_activities import BACK_PRESSURE, WAIT
 from holotrace.derive.kernel_kinds import COMMUNICATION, SYNC, WORK
+from holotrace.derive.names import distinct
 from holotrace.derive.step_graph import CALL, HOLDS, OP, RANGE, GraphRules, StepGraph, build
 
 # What PyTorch calls the wait for the next batch.
@@ -106,7 +107,7 @@ def _within(rank: RankTrace, step: int | None, window: pl.DataFrame | None) -> S
 
 def _waits_of_xla(host: pl.DataFrame) -> frozenset[str]:
     """Spans of the runtimes of XLA that wait for a device, or for what others do for it."""
-    names = host["name"].cast(pl.String).drop_nulls().unique()
+    names = not_null(distinct(host["name"])).cast(pl.String)
     is_wait = host_activities.of_calls(names).is_in([WAIT, BACK_PRESSURE])
     return frozenset(names.filter(is_wait))
 
@@ -122,17 +123,19 @@ def _host(rank: RankTrace, within_ns: tuple[int, int] | None) -> pl.DataFrame:
     none = pl.lit(None, pl.Int64())
     begins = pl.lit(value=True) if within_ns is None else pl.col("start_ns").is_between(*within_ns)
     ops, calls = (rank[table] if within_ns is None else rank.where(table, begins) for table in (_OPS, _CALLS))
-    ranges = rank[_RANGES].filter(begins, ~pl.col("on_device")).drop("on_device")
+    ranges = without(rank[_RANGES].filter(begins, ~pl.col("on_device")), "on_device")
     # Old releases wrote steps as operators; one event is one row.
     both = ops.lazy().join(ranges.lazy(), on="event_id", how="semi")
     once = done(ranges.lazy().join(both, on="event_id", how="anti"))
-    parts = (
+    parts = [
         ops.with_columns(kind=op, correlation=none),
         calls.with_columns(kind=call),
         once.with_columns(kind=pl.when(_is_loading()).then(op).otherwise(span), correlation=none),
-        rank.cached(exchange_waits.of_rank).filter(begins).with_columns(kind=call, correlation=none),
-    )
-    return pl.concat(part[_HOST] for part in parts)
+    ]
+    exchanged = rank.cached(exchange_waits.of_rank)
+    if not exchanged.is_empty():
+        parts.append(exchanged.filter(begins).with_columns(kind=call, correlation=none))
+    return pl.concat(part[:, _HOST] for part in parts)
 
 
 def _of_exchanges(waits: pl.DataFrame) -> pl.DataFrame:

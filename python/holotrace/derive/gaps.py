@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from holotrace.core.native import native
+from holotrace.core.plans import without
 from holotrace.derive import groups
 
 HOST_WAIT, KERNEL_WAIT, OTHER = "host_wait", "kernel_wait", "other"
@@ -28,7 +29,7 @@ def by_cause(work: pl.DataFrame, *, by: Sequence[str], max_kernel_gap_ns: int) -
     ``p50_ns``, ``p75_ns`` (interpolated) and ``max_ns``, in whole nanoseconds.
     """
     launch_ns = work["launch_ns"].fill_null(_UNKNOWN_NS)
-    spans = work[["event_id", "start_ns", "end_ns"]].hstack([launch_ns, groups.numbered(work, by)])
+    spans = work[:, ["event_id", "start_ns", "end_ns"]].hstack([launch_ns, groups.numbered(work, by)])
     gaps = pl.DataFrame(native.gaps(spans, max_kernel_gap_ns))
     rounded = pl.col("mean_ns", "std_ns", "p25_ns", "p50_ns", "p75_ns").round().cast(pl.Int64)
-    return work[by][gaps["row"]].hstack(gaps.drop("row").with_columns(rounded, _CAUSES[gaps["cause"]]))
+    return work[:, by][gaps["row"]].hstack(without(gaps, "row").with_columns(rounded, _CAUSES[gaps["cause"]]))

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import polars as pl
 
 from holotrace.core.native import native
+from holotrace.core.plans import constant
 from holotrace.core.schema import typed
+from holotrace.derive.names import distinct
 
 _LEAST = -(2**63)
 
@@ -26,9 +28,9 @@ def numbered(rows: pl.DataFrame, by: Sequence[str]) -> pl.Series:
     keys = differing(rows, by)
     if len(keys) == 1 and rows.schema[keys[0]] == pl.Int64 and not rows[keys[0]].null_count():
         return rows[keys[0]].alias("group")
-    number = pl.zeros(rows.height, pl.Int64(), eager=True).alias("group")
+    number = constant("group", 0, rows.height, pl.Int64())
     for key in keys:
-        values = rows[key].unique().sort()
+        values = distinct(rows[key]).sort()
         place: pl.Series = values.search_sorted(rows[key])
         number = number * len(values) + place.cast(pl.Int64)
     return number

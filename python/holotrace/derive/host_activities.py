@@ -12,6 +12,7 @@ from functools import lru_cache
 import polars as pl
 
 from holotrace.core.kinds import LOOKED_AT
+from holotrace.core.patterns import compiled
 from holotrace.core.schema import Table
 from holotrace.core.trace import RankTrace
 from holotrace.derive.names import decided, distinct
@@ -78,9 +79,6 @@ _OF_FUNCTIONS = (
 # What programs of JAX call to wait for results that they do not read.
 _AWAITING = re.compile(r"block_until_ready$")
 _FUNCTION = "$"
-_COMPILED, _COMPILED_OF_FUNCTIONS = (
-    tuple((activity, re.compile(pattern)) for activity, pattern in rules) for rules in (_RULES, _OF_FUNCTIONS)
-)
 # A program's own ranges are its code, whatever words their names hold, unless they move data or wait for it.
 _OF_RANGES = (READ_BACK, UPLOAD, INPUT)
 
@@ -124,5 +122,5 @@ def of_ranges(name: pl.Series, input_ranges: str) -> pl.Series:
 
 @lru_cache(maxsize=1 << 14)
 def _activity(name: str) -> str:
-    rules = _COMPILED_OF_FUNCTIONS if name.startswith(_FUNCTION) else _COMPILED
+    rules = compiled(_OF_FUNCTIONS if name.startswith(_FUNCTION) else _RULES)
     return next((activity for activity, pattern in rules if pattern.search(name, 0, LOOKED_AT)), _NOTHING)

@@ -17,7 +17,22 @@ import polars as pl
 from holotrace.core.kinds import COMMUNICATION, COMPUTE, MEMORY, OTHER, SYNC, WORK, KindRule
 from holotrace.derive.vendors import RULES
 
-__all__ = ["COMMUNICATION", "COMPUTE", "MEMORY", "OTHER", "SYNC", "WORK", "decide", "kind_of", "kinds", "rule_of"]
+__all__ = [
+    "COMMUNICATION",
+    "COMPUTE",
+    "IS_WORK",
+    "MEMORY",
+    "OTHER",
+    "SYNC",
+    "WORK",
+    "decide",
+    "kind_of",
+    "kinds",
+    "rule_of",
+]
+
+# Whether a device event is work of any kind.
+IS_WORK = pl.col("kind").is_in(WORK)
 
 _NAMED = ["category", "name"]
 # Stripped, in this order: where a function is declared, its return type, template arguments and parameters.
@@ -29,9 +44,10 @@ _ARGUMENTS = re.compile(r"[<(].*$", re.DOTALL)
 def kinds(events: pl.DataFrame, rules: tuple[KindRule, ...] = ()) -> pl.Series:
     """The kind of each of ``events``, which need ``category`` and ``name``; ``rules`` are the user's own."""
     # A trace has some thousand names and some million events: decide each name once.
-    names = events.select(_NAMED).unique()
+    named = events[:, _NAMED]
+    names = named.unique()
     decided = names.with_columns(kind=decide(names["category"], names["name"], rules).cast(pl.Categorical()))
-    return events.select(_NAMED).join(decided, on=_NAMED, how="left", nulls_equal=True, maintain_order="left")["kind"]
+    return named.join(decided, on=_NAMED, how="left", nulls_equal=True, maintain_order="left")["kind"]
 
 
 def decide(category: pl.Series, name: pl.Series, rules: tuple[KindRule, ...] = ()) -> pl.Series:

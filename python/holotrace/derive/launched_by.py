@@ -8,12 +8,12 @@ from typing import Any
 import polars as pl
 
 from holotrace.core.native import native
-from holotrace.core.plans import done
+from holotrace.core.plans import columns, done, without
 from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS, LAUNCHES, RUNTIME_CALLS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import call_tree
 from holotrace.derive.groups import ordered
-from holotrace.derive.kernel_kinds import WORK
+from holotrace.derive.kernel_kinds import IS_WORK
 from holotrace.derive.names import are_in, distinct
 
 _OPS = CPU_OPS.only("event_id", "name", "pid", "tid", "start_ns", "end_ns")
@@ -42,9 +42,9 @@ def operators(rank: RankTrace) -> Iterator[pl.DataFrame]:
     for threads in _of_others(rank):
         yield from _taken(_tree(rank, threads))
     launched = rank.cached(work)
-    ops = launched.select("op_id", name="operator", start_ns="op_start_ns").unique("op_id")
+    ops = columns(launched, "op_id", name="operator", start_ns="op_start_ns").unique("op_id")
     busy = covered_at(launched, by="op_id")[ops["op_id"]]
-    yield ops.select("name", "start_ns").with_columns(self_busy_ns=busy)
+    yield ops[:, ["name", "start_ns"]].hstack([busy.alias("self_busy_ns")])
     if rank.computes_on_host:
         # No call that an operator makes has launched it.
         lasted = pl.col("end_ns") - pl.col("start_ns")
@@ -56,9 +56,9 @@ def _taken(tree: pl.DataFrame) -> Iterator[pl.DataFrame]:
     lasted = pl.col("end_ns") - pl.col("start_ns")
     taken = tree.select("name", "start_ns", "self_ns", "work_count", "work_ns", total_ns=lasted, count=1)
     yield taken if tree["is_op"].all() else taken.filter(tree["is_op"])
-    made = tree.filter(~pl.col("is_op")).drop_nulls("parent_id")
+    made = tree.filter(~pl.col("is_op"), pl.col("parent_id").is_not_null())
     made = made.filter(tree["is_op"][made["parent_id"]])
-    callers = tree[["name", "start_ns"]][made["parent_id"]]
+    callers = tree[:, ["name", "start_ns"]][made["parent_id"]]
     yield callers.hstack(made.select(runtime_ns=lasted, self_work_count="work_count", self_work_ns="work_ns"))
 
 
@@ -74,8 +74,8 @@ def work(rank: RankTrace) -> pl.DataFrame:
 
 def outside(rank: RankTrace) -> pl.DataFrame:
     """Every kernel and copy that no operator launched: its launch, as far as it is known, and ``source``."""
-    inside = rank.cached(work).select("event_id")
-    left = rank.where(_EVENTS, pl.col("kind").is_in(WORK)).lazy().join(inside.lazy(), on="event_id", how="anti")
+    inside = rank.cached(work)[:, ["event_id"]]
+    left = rank.where(_EVENTS, IS_WORK).lazy().join(inside.lazy(), on="event_id", how="anti")
     starts = rank[_STARTS].lazy().unique("device_event_id", keep="first", maintain_order=True)
     known = pl.col("launch_id").is_not_null()
     return done(
@@ -95,7 +95,8 @@ def covered_at(work: pl.DataFrame, by: str) -> pl.Series:
     """The same in the place of each number; what has none comes last."""
     largest: Any = work[by].max()
     last = 0 if largest is None else int(largest) + 1
-    spans = ordered(work.select("start_ns", "end_ns", place=pl.col(by).fill_null(last)), ["start_ns"])
+    place = work[by].fill_null(last) if work[by].null_count() else work[by]
+    spans = ordered(work[:, ["start_ns", "end_ns"]].hstack([place.alias("place")]), ["start_ns"])
     return pl.DataFrame(native.covered_at(spans, last + 1)).to_series()
 
 
@@ -122,7 +123,7 @@ def _of_others(rank: RankTrace) -> list[pl.Series]:
     """The threads that launch nothing, in groups that have no more than some hundred thousand calls each."""
     if not _has_others(rank):
         return []
-    launching = rank[_THREADS]["tid"].unique()
+    launching = distinct(rank[_THREADS]["tid"])
     made = [rank[table.only("tid")]["tid"].drop_nulls().value_counts() for table in (_OPS, _CALLS)]
     others = (
         pl.concat(made)
@@ -137,7 +138,7 @@ def _of_others(rank: RankTrace) -> list[pl.Series]:
 def _tree(rank: RankTrace, others: pl.Series | None) -> pl.DataFrame:
     """The calls of ``others``, or of the threads that launch, in a tree."""
     place = ("event_id", "pid", "tid", "start_ns", "end_ns")
-    threads = rank[_THREADS]["tid"].unique()
+    threads = distinct(rank[_THREADS]["tid"])
     # Where whole programs are launched, most of what there is on the host is on threads that launch nothing.
     are_all = rank.count(_CALLS) > 0 or threads.null_count() > 0
     launches = pl.col("tid").is_in(pl.lit(threads).implode()).fill_null(value=True) | are_all
@@ -154,7 +155,7 @@ def _tree(rank: RankTrace, others: pl.Series | None) -> pl.DataFrame:
     work = done(launched.select("start_ns", "end_ns", launch_id="launch"))
     added = ("parent_id", "self_ns", "work_count", "work_ns")
     tree = call_tree.nested(both.with_columns(event_id="number"), work, added)
-    return tree.with_columns(both["event_id"]).drop("number", "pid", "tid", "is_cut")
+    return without(tree, "number", "pid", "tid", "is_cut").with_columns(both["event_id"])
 
 
 def _operator(nested: pl.DataFrame) -> pl.Series:
@@ -168,7 +169,7 @@ def _operator(nested: pl.DataFrame) -> pl.Series:
 
 def _launched(rank: RankTrace) -> pl.DataFrame:
     """Work with its launch, where that may be a call of the device's runtime, or an operator that computes itself."""
-    is_work = pl.col("kind").is_in(WORK) & (rank.count(_CALLS) > 0 or rank.computes_on_host)
+    is_work = IS_WORK & (rank.count(_CALLS) > 0 or rank.computes_on_host)
     return done(
         rank.where(_EVENTS, is_work).lazy().join(rank[_STARTS].lazy(), left_on="event_id", right_on="device_event_id")
     )

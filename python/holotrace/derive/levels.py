@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from holotrace.core.native import native
+from holotrace.core.plans import without
 from holotrace.derive import groups
 
 
@@ -19,10 +20,10 @@ def over_time(changes: pl.DataFrame, *, by: Sequence[str], levels: Sequence[str]
         by: Columns that name a group; the result is in their order, and in order of time within each.
         levels: Columns of whole numbers; sums of others would not come back to exactly 0.
     """
-    grouped = changes[["time_ns", *levels]].hstack([groups.numbered(changes, by)])
+    grouped = changes[:, ["time_ns", *levels]].hstack([groups.numbered(changes, by)])
     spans = pl.DataFrame(native.levels(grouped, levels))
     others = [column for column in changes.columns if column not in grouped.columns]
-    return changes[others][spans["row"]].hstack(spans.drop("row"))
+    return changes[:, others][spans["row"]].hstack(without(spans, "row"))
 
 
 def quantile(level: str, q: float) -> pl.Expr:

@@ -7,11 +7,12 @@ from functools import lru_cache
 
 import polars as pl
 
-from holotrace.core.plans import done
+from holotrace.core.plans import done, without
 from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import groups, intervals, launched_by, serving_steps
-from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE, MEMORY, WORK
+from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE, IS_WORK, MEMORY
+from holotrace.derive.names import distinct
 from holotrace.efficiency import categories, devices, element_types
 from holotrace.efficiency.devices import Device
 from holotrace.efficiency.model import OperatorModel
@@ -38,20 +39,20 @@ def events(rank: RankTrace) -> pl.DataFrame:
     computing before communication before copies, and of one kind to what began first.
     """
     owned = rank.cached(_owned)
-    return rank.rows(_EVENTS, owned["row"]).hstack(owned["share_ns", "op_id"])
+    return rank.rows(_EVENTS, owned["row"]).hstack(owned[:, ["share_ns", "op_id"]])
 
 
 def _owned(rank: RankTrace) -> pl.DataFrame:
     """The ``row`` of each of ``events`` among those of devices, with what is made here: all else is there already."""
     placed = rank[_EVENTS.only("event_id", "kind", "start_ns", "end_ns")].lazy().with_row_index("row")
-    work = done(placed.filter(pl.col("kind").is_in(WORK)))
-    launched = rank.cached(launched_by.work)[["event_id", "op_id"]].lazy().unique("event_id", keep="first")
-    owned = _shared(work)[["row", "event_id", "share_ns"]].lazy()
+    work = done(placed.filter(IS_WORK))
+    launched = rank.cached(launched_by.work)[:, ["event_id", "op_id"]].lazy().unique("event_id", keep="first")
+    owned = _shared(work)[:, ["row", "event_id", "share_ns"]].lazy()
     return done(owned.join(launched, on="event_id", how="left").drop("event_id"))
 
 
 def _shared(work: pl.DataFrame) -> pl.DataFrame:
-    shared, above = [], work.select("start_ns", "end_ns").clear()
+    shared, above = [], work[:, ["start_ns", "end_ns"]].clear()
     for kind in _PRIORITY:
         begun = pl.col("end_ns").cum_max().shift(1, fill_value=pl.col("start_ns").first())
         of_kind = work.filter(pl.col("kind") == kind)
@@ -60,8 +61,8 @@ def _shared(work: pl.DataFrame) -> pl.DataFrame:
         rows = groups.ordered(of_kind, ["start_ns", "end_ns", "event_id"])
         rows = rows.with_columns(own_ns=pl.max_horizontal("start_ns", pl.min_horizontal(begun, "end_ns")))
         own = pl.DataFrame([rows["own_ns"].alias("start_ns"), rows["end_ns"]])
-        shared.append(rows[work.columns].hstack([_free(own, above)]))
-        above = pl.concat([above, rows[["start_ns", "end_ns"]]])
+        shared.append(rows[:, work.columns].hstack([_free(own, above)]))
+        above = pl.concat([above, rows[:, ["start_ns", "end_ns"]]])
     return pl.concat(shared) if shared else work.with_columns(share_ns=pl.lit(0, pl.Int64()))
 
 
@@ -132,7 +133,7 @@ def signatures(rank: RankTrace) -> pl.DataFrame:
         schema=_TOLD,
         orient="row",
     )
-    return _limited(given.drop("kernels").hstack(told), rank.cached(device_of))
+    return _limited(without(given, "kernels").hstack(told), rank.cached(device_of))
 
 
 _TOLD = {
@@ -189,7 +190,7 @@ def _limited(rows: pl.DataFrame, device: Device | None) -> pl.DataFrame:
     is_held = (pl.col("category") != categories.COMMUNICATION) & ~_leaves_device()
     if device is None:
         return rows.with_columns(peak_flops=pl.lit(None, pl.Float64()), peak_bytes=pl.lit(None, pl.Float64()))
-    pairs = {(kind, on_matrix) for kind, on_matrix in rows.select("computed_in", "is_matrix").unique().iter_rows()}
+    pairs = {(kind, on_matrix) for kind, on_matrix in rows[:, ["computed_in", "is_matrix"]].unique().iter_rows()}
     peaks = pl.DataFrame(
         [(kind, matrix, _per_ns(device.peak(kind, is_matrix=matrix))) for kind, matrix in pairs],
         schema={"computed_in": pl.String(), "is_matrix": pl.Boolean(), "peak_flops": pl.Float64()},
@@ -228,7 +229,7 @@ def _work(name: str, dims: str | None, types: str | None, strides: str | None, s
 def modelled(rank: RankTrace) -> pl.DataFrame:
     """Every call with the work it did itself: that of calls is left out in which another operator does it."""
     rows = rank.cached(calls).join(
-        rank.cached(signatures).drop("name", *SIGNATURE, "is_memory"), on="signature", maintain_order="left"
+        without(rank.cached(signatures), "name", *SIGNATURE, "is_memory"), on="signature", maintain_order="left"
     )
     rows = serving_steps.with_attention(rank, rows)
     doing = rows.filter("is_matrix", pl.col("flops").is_not_null() | pl.col("moved_bytes").is_not_null())
@@ -313,13 +314,13 @@ def parts(rank: RankTrace) -> pl.DataFrame:
         told.append(_by_kernel(work.filter(pl.col("op_id").is_in(pl.lit(regions).implode()))))
     keys = ["step", "category"]
     named = (part.select("step", pl.col("category").cast(pl.Categorical), "share_ns") for part in told)
-    sums = (part.group_by(keys).agg(pl.col("share_ns").sum()) for part in named)
+    sums = (part.group_by(keys).agg(pl.col("share_ns").sum()) if part.height else part for part in named)
     return pl.concat(sums).group_by(keys).agg(pl.col("share_ns").sum()).cast({"category": pl.String})
 
 
 def _by_kernel(work: pl.DataFrame) -> pl.DataFrame:
     """The work with its ``category``, by the name of each kernel."""
-    names = work["name"].unique()
+    names = distinct(work["name"])
     texts = names.cast(pl.String).to_list()
     told = pl.Series("category", [categories.of_kernel(text or "") for text in texts], dtype=pl.Categorical())
     of_kind = pl.when(pl.col("kind") == COMMUNICATION).then(pl.lit(COMMUNICATION, pl.Categorical()))

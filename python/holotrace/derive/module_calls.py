@@ -103,7 +103,7 @@ def _renamed(rows: pl.DataFrame, decide: Callable[[str], str | None]) -> pl.Data
     """Those that have a name by ``decide``, with it."""
     # Few events are modules: as texts the names of all of them would take most of the time.
     names = _chosen(rows["name"], decide)
-    found = rows[list(_SPAN)].filter(are_in(rows["name"], names)) if len(names) else rows[list(_SPAN)].clear()
+    found = rows[:, list(_SPAN)].filter(are_in(rows["name"], names)) if len(names) else rows[:, list(_SPAN)].clear()
     return found.with_columns(decided(found["name"], decide))
 
 

@@ -9,6 +9,7 @@ from holotrace.core.plans import done
 from holotrace.core.tables import CPU_OPS, LAUNCHES
 from holotrace.core.trace import RankTrace
 from holotrace.derive import call_tree, modelled_work, module_calls
+from holotrace.derive.names import distinct
 
 _PLACE = ("pid", "tid", "start_ns", "end_ns")
 _OPS = CPU_OPS.only("event_id", "pid", "tid", "start_ns", "end_ns", "sequence", "forward_thread")
@@ -24,15 +25,15 @@ def events(rank: RankTrace) -> pl.DataFrame:
     It belongs to the innermost module within which its launch began. What an operator of the backward pass launched
     belongs to the module that called the forward operator. The path is null outside of modules.
     """
-    starts = rank[_STARTS].unique("device_event_id", keep="first", maintain_order=True)
-    starts = starts.drop_nulls(["device_event_id", "launch_id"]).sort("device_event_id")
+    launched = rank[_STARTS].lazy().unique("device_event_id", keep="first", maintain_order=True)
+    starts = done(launched.drop_nulls(["device_event_id", "launch_id"]).sort("device_event_id"))
     began = pl.col("launch_start_ns")
     first = starts.lazy().unique("launch_id", keep="first", maintain_order=True).sort("launch_id")
     at = done(first.select("launch_id", "pid", "tid", start_ns=began, end_ns=began + 1))
     found = _owners(rank, at)
     work = modelled_work.events(rank)
-    launched = _rows(at["launch_id"], starts["launch_id"])[_rows(starts["device_event_id"], work["event_id"])]
-    return work.hstack(found[launched]).with_columns(pl.col("is_backward").fill_null(value=False))
+    rows = _rows(at["launch_id"], starts["launch_id"])[_rows(starts["device_event_id"], work["event_id"])]
+    return work.hstack(found[rows]).with_columns(pl.col("is_backward").fill_null(value=False))
 
 
 def _owners(rank: RankTrace, at: pl.DataFrame) -> pl.DataFrame:
@@ -41,12 +42,12 @@ def _owners(rank: RankTrace, at: pl.DataFrame) -> pl.DataFrame:
     # Others go on from none and are gone on from by none: of XLA all.
     ops = rank.where(_OPS, pl.col("sequence").is_not_null()).sort("event_id")
     continued = call_tree.continued(ops).sort("event_id")
-    ids, spans = ops["event_id"], ops[list(_PLACE)]
+    ids, spans = ops["event_id"], ops[:, list(_PLACE)]
     backward = spans[_rows(ids, continued["event_id"])]
-    followed = continued["continues_id"].unique().sort()
+    followed = distinct(continued["continues_id"]).sort()
     begun = spans[_rows(ids, followed)].with_columns(end_ns=pl.col("start_ns") + 1)
     # Of those that span the same time the first is around the others.
-    parts = (modules[list(_PLACE)], backward, begun, at[list(_PLACE)])
+    parts = (modules[:, list(_PLACE)], backward, begun, at[:, list(_PLACE)])
     nodes = pl.concat(parts).with_row_index("event_id")
     first_back, first_forward = modules.height, modules.height + backward.height
     first_at = first_forward + begun.height

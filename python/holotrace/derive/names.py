@@ -7,6 +7,7 @@ from collections.abc import Callable
 import polars as pl
 
 from holotrace.core.native import native
+from holotrace.core.plans import constant
 
 # Stands for no label in the core.
 NONE = 2**32 - 1
@@ -38,21 +39,27 @@ def distinct_pairs(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _first_rows(labels: pl.DataFrame) -> pl.Series:
     """The row in which each label, or pair of them, comes first."""
-    codes = labels.select(pl.all().to_physical().cast(pl.UInt32).fill_null(NONE))
-    return pl.DataFrame(native.first_rows(codes, codes.columns)).to_series()
+    return pl.DataFrame(native.first_rows(codes(labels), labels.columns)).to_series()
+
+
+def codes(labels: pl.DataFrame) -> pl.DataFrame:
+    """Columns of labels as numbers, as which the core takes them; null where there is none."""
+    return labels.select(pl.all().to_physical().cast(pl.UInt32))
 
 
 def decided(names: pl.Series, decide: Callable[[str], str | None]) -> pl.Series:
     """What ``decide`` says of each name, null where that is nothing; a trace has few names and millions of events."""
     known = [name for name in distinct(names) if name is not None]
+    if not known:
+        return constant(names.name, None, len(names), pl.String())
     answers = [decide(name) for name in known]
     if not isinstance(names.dtype, pl.Categorical):
         keys = pl.Series(known, dtype=names.dtype)
         found: pl.Series = names.replace_strict(keys, pl.Series(answers, dtype=pl.String()), default=None)
         return found.alias(names.name)
     # Labels are compared by their numbers: as text, those of millions of events would take much of the memory.
-    codes = pl.Series(known, dtype=names.dtype).to_physical().to_list()
-    of_codes = sorted(zip(codes, answers, strict=True))
+    numbers = pl.Series(known, dtype=names.dtype).to_physical().to_list()
+    of_codes = sorted(zip(numbers, answers, strict=True))
     ordered = pl.DataFrame({"event_id": [code for code, _ in of_codes]}, schema={"event_id": pl.UInt32()})
     rows = pl.DataFrame(native.rows_of(ordered, names.to_physical().to_frame("event_id"))).to_series()
     return pl.Series(names.name, [answer for _, answer in of_codes], pl.String())[rows]

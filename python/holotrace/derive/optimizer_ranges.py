@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from holotrace.core.plans import done
+from holotrace.core.plans import constant, done
 from holotrace.core.tables import ANNOTATIONS, CPU_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive.names import distinct
@@ -54,8 +54,7 @@ def in_closure(rank: RankTrace, names: pl.Series, at_ns: pl.Series) -> pl.Series
     """Which of these times, within ranges of these names, are in the closure of the optimizer that the range is of."""
     found = rank.cached(own)
     if not found["has_closure"].any():
-        none: pl.Series = pl.Series([False]).new_from_index(0, len(names)).alias(names.name)
-        return none
+        return constant(names.name, False, len(names))
     is_range = names.str.starts_with(PREFIX).fill_null(value=False)
     latest = found["start_ns"].search_sorted(at_ns, side="right").cast(pl.Int64) - 1
     ends = found["end_ns"][latest.clip(lower_bound=0)]

@@ -30,8 +30,8 @@ def _by_names(rank: RankTrace) -> pl.Series:
     """Those within frames of Python, or an operator, that compute a checkpoint again."""
     ops = rank[_OPS]
     text = pl.col("name").cast(pl.String)
-    frames = rank[_PYTHON].filter(text.str.contains(_FRAMES).fill_null(value=False)).select(_PLACE)
-    again = pl.concat([frames, ops.filter(ops["name"] == _OPERATOR).select(_PLACE)])
+    frames = rank[_PYTHON].filter(text.str.contains(_FRAMES).fill_null(value=False))
+    again = pl.concat([part[:, _PLACE] for part in (frames, ops.filter(ops["name"] == _OPERATOR))])
     if again.is_empty():
         return ops["event_id"].clear()
     inside = _latest(ops, again, "again")

@@ -138,7 +138,7 @@ def build(
     # Only the calls within the window matter, but for what events were recorded before it.
     within = host if window_ns is None else host.filter(pl.col("start_ns").cast(pl.Int64).is_between(*window_ns))
     calls, device = _shaped(within, HOST_SCHEMA), _shaped(device, DEVICE_SCHEMA)
-    told = frozenset() if waits is None else frozenset(waits.filter("is_call")["held_id"])
+    told = frozenset() if waits is None else frozenset(waits["held_id"].filter(waits["is_call"]))
     asked = device.filter(pl.col("call_id").is_in(pl.lit(calls["event_id"]).implode()) | (pl.col("sync") == HOLDS))
     # Only the runtime launches and records.
     runtime = host.lazy().filter(pl.col("kind") == CALL).select(*_THREAD, "event_id", "name", "start_ns", "correlation")
@@ -180,7 +180,7 @@ def _threads(calls: pl.DataFrame, rules: GraphRules) -> pl.Series:
         distinct(lasting["tid"].filter(are_in(lasting["name"], _containing(names, part))))
         for part in (rules.forward, _BACKWARD)
     )
-    pairs = calls[list(_THREAD)].lazy().unique()
+    pairs = calls[:, list(_THREAD)].lazy().unique()
     told = pairs.with_columns(*(pl.col(name).cast(pl.String).fill_null("").alias(f"{name}_told") for name in _THREAD))
     if len(forward) == len(backward) == 1 and None not in (forward[0], backward[0]):
         told = told.with_columns(pl.col("tid_told").replace(str(backward[0]), str(forward[0])))
@@ -191,7 +191,7 @@ def _threads(calls: pl.DataFrame, rules: GraphRules) -> pl.Series:
     numbered = told.select(keys).unique().sort(order).with_row_index("thread")
     of_pairs = told.join(numbered, on=keys).select(*_THREAD, "thread")
     of_calls = (
-        calls[list(_THREAD)].lazy().join(of_pairs, on=_THREAD, how="left", nulls_equal=True, maintain_order="left")
+        calls[:, list(_THREAD)].lazy().join(of_pairs, on=_THREAD, how="left", nulls_equal=True, maintain_order="left")
     )
     return done(of_calls)["thread"]
 
@@ -219,7 +219,7 @@ def _device_columns(asked: pl.DataFrame, waits: pl.DataFrame, more: pl.DataFrame
         after_id=pl.col("after_id").fill_null(_NONE),
         holds_id=pl.col("holds_id").fill_null(_NONE),
     )
-    if more is None:
+    if more is None or more.is_empty():
         return columns
     none = pl.lit(_NONE, pl.UInt32)
     is_call = pl.col("is_call")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from holotrace.core.native import native
-from holotrace.core.plans import done
+from holotrace.core.plans import constant, done
 
 # From a launch to its work pass some ten microseconds, and a few between works of a queue; what takes longer waited ...
 WAITED_NS = 20_000
@@ -27,7 +27,7 @@ def of_work(work: pl.DataFrame) -> pl.DataFrame:
     unknown = pl.col("device", "stream", "launch_ns").fill_null(_UNKNOWN)
     told = work.select("event_id", unknown, "start_ns", "end_ns")
     found = pl.DataFrame(native.held_up(told, WAITED_NS, _JUST_ENDED_NS))
-    return found.with_columns(is_call=pl.lit(value=False))
+    return found.hstack([constant("is_call", False, found.height)])
 
 
 def of_calls(calls: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
@@ -39,8 +39,9 @@ def of_calls(calls: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
         calls: Calls that can wait for a device: event_id, start_ns, end_ns.
         work: As for of_work.
     """
-    held = (
-        calls.filter(pl.col("end_ns") - pl.col("start_ns") > WAITED_NS)
+    held = done(
+        calls.lazy()
+        .filter(pl.col("end_ns") - pl.col("start_ns") > WAITED_NS)
         .select(held_id="event_id", held_ns="end_ns")
         .sort("held_ns")
     )

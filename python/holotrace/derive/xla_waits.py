@@ -9,7 +9,7 @@ from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS, MODULES
 from holotrace.core.trace import RankTrace
 from holotrace.derive import host_activities
 from holotrace.derive.host_activities import READ_BACK, WAIT
-from holotrace.derive.kernel_kinds import MEMORY, WORK
+from holotrace.derive.kernel_kinds import IS_WORK, MEMORY
 from holotrace.derive.names import distinct
 from holotrace.derive.unrecorded_waits import SCHEMA, WAITED_NS
 
@@ -42,7 +42,7 @@ def waits(rank: RankTrace) -> pl.DataFrame:
 
 
 def _work(rank: RankTrace) -> pl.DataFrame:
-    return rank.where(_EVENTS, pl.col("kind").is_in(WORK)).with_columns(pl.col("device").fill_null(0))
+    return rank.where(_EVENTS, IS_WORK).with_columns(pl.col("device").fill_null(0))
 
 
 def _long_calls(rank: RankTrace) -> pl.DataFrame:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import polars as pl
 
-from holotrace.core.plans import done
+from holotrace.core.plans import done, without
 from holotrace.core.schema import Column, Unit, empty, filled
 from holotrace.core.source import believable
 from holotrace.core.tables import CALLS, CPU_OPS, STEPS
@@ -182,7 +182,7 @@ def _windows(rank: RankTrace) -> pl.DataFrame:
     if xla_gaps.is_xla(rank):
         # No gap is outside of it.
         spans.append(xla_gaps.window(rank))
-    both = pl.concat([frame[["start_ns", "end_ns"]] for frame in spans])
+    both = pl.concat([frame[:, ["start_ns", "end_ns"]] for frame in spans])
     whole = both.select(row=pl.lit(WINDOW), start_ns=pl.col("start_ns").min(), at_ns=pl.col("end_ns").max())
     kind = pl.lit(XLA if xla_gaps.is_xla(rank) else None, pl.String)
     on_host = rank.computes_on_host or xla_gaps.is_on_host(rank)
@@ -243,7 +243,7 @@ def _recovered(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
 
 def _small_kernels(rank: RankTrace, edges: pl.Series) -> tuple[pl.DataFrame, ...]:
     """What would be gone of gaps without small kernels in a row, summed between meetings, and what launching takes."""
-    if not _runs_ahead(rank) or rank.cached(host_calls).is_empty():
+    if not _runs_ahead(rank) or rank.cached(host_calls).is_empty() or rank.cached(small_kernels.chains).is_empty():
         return ()
     found = small_kernels.rows(rank)
     gone = _of_parts(found, rank, edges, CHAIN)
@@ -331,7 +331,8 @@ def _beside(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
 def _kernels_beside(rank: RankTrace) -> pl.DataFrame:
     """Kernels that are no work of the step, each with the ``cause`` and the ``name`` of what launched it."""
     ran = kernels.computing(rank, "event_id", "start_ns", "end_ns", "launch_id", "step")
-    return ran.drop("launch_id").hstack(beside_the_step(rank, ran["launch_id"])).drop_nulls("cause")
+    beside = without(ran, "launch_id").hstack(beside_the_step(rank, ran["launch_id"]))
+    return beside.clear() if beside["cause"].null_count() == beside.height else beside.drop_nulls("cause")
 
 
 def _segments(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
@@ -343,7 +344,7 @@ def _segments(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     # A step's work is told from the next one's, also where nobody is met in between.
     begun = ran.group_by("step").agg(pl.col("start_ns").min())["start_ns"]
     ends = pl.Series([spans["start_ns"].min(), spans["end_ns"].max()], dtype=pl.Int64)
-    bounds = pl.concat([edges, begun, ends]).unique().sort()
+    bounds = distinct(pl.concat([edges, begun, ends])).sort()
     computed = intervals.covered_between_ns(spans, bounds)
     return pl.DataFrame({"start_ns": bounds[:-1], "at_ns": _ended(spans, bounds), "time_ns": computed}).with_columns(
         step=_steps_of_work(rank, bounds), row=pl.lit(SEGMENT), count=1
@@ -352,11 +353,10 @@ def _segments(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
 
 def _ended(spans: pl.DataFrame, bounds: pl.Series) -> pl.Series:
     """When computing ended between each two bounds: what the host waits for is over then, and not at the second."""
-    last = pl.Series(spans["start_ns"].search_sorted(bounds[1:])).cast(pl.Int64) - 1
-    until = pl.min_horizontal("end_ns", "until_ns")
-    ended = pl.DataFrame({"end_ns": spans["end_ns"][last.clip(lower_bound=0)], "until_ns": bounds[1:]})
-    computed: pl.Series = ended.select(pl.when(until > bounds[:-1]).then(until).otherwise("until_ns")).to_series()
-    return computed
+    last = pl.lit(spans["start_ns"]).search_sorted(pl.col("until_ns")).cast(pl.Int64) - 1
+    until = pl.min_horizontal(pl.lit(spans["end_ns"]).gather(last.clip(lower_bound=0)), "until_ns")
+    between = pl.DataFrame({"since_ns": bounds[:-1], "until_ns": bounds[1:]})
+    return between.select(pl.when(until > pl.col("since_ns")).then(until).otherwise("until_ns")).to_series()
 
 
 def _steps_of_work(rank: RankTrace, bounds: pl.Series) -> pl.Series:
@@ -383,7 +383,9 @@ def _steps_of_work(rank: RankTrace, bounds: pl.Series) -> pl.Series:
 def _work(rank: RankTrace) -> pl.DataFrame:
     """Kernels by what was launched how: those of equal name, grid, block and shapes do equal work."""
     ran = kernels.computing(rank, "event_id", "name", "start_ns", "end_ns", "step", *kernels.HOW)
-    ran = ran.filter(~pl.col("event_id").is_in(pl.lit(rank.cached(_kernels_beside)["event_id"]).implode()))
+    beside = rank.cached(_kernels_beside)["event_id"]
+    if len(beside):
+        ran = ran.filter(~pl.col("event_id").is_in(pl.lit(beside).implode()))
     operators = (
         rank[_OPERATORS]
         .lazy()

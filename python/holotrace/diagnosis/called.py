@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
+from holotrace.core.plans import constant
 from holotrace.core.trace import RankTrace
+from holotrace.derive import intervals
 from holotrace.derive.names import are_in, distinct
 from holotrace.diagnosis import idle_windows, open_calls
 from holotrace.diagnosis.calls import among, host_calls, part_within
@@ -47,14 +49,15 @@ def with_callers(parts: pl.DataFrame, rank: RankTrace, call: str = "event_id") -
         rank: Whose they are.
         call: The column that has what was called.
     """
+    nobody = constant("called_in", None, parts.height, pl.String())
     if not _TOLD.intersection(distinct(parts["cause"])):
-        return parts.with_columns(called_in=pl.lit(None, pl.String))
+        return parts.hstack([nobody])
     is_told = pl.col("cause").is_in(_TOLD) & (pl.col("share_ns") >= _LEAST_NS) & pl.col(call).is_not_null()
     is_asked = (pl.col("cause") != COLLECTION) | pl.col("responsible").str.contains(_COLLECTING)
     is_asked = (is_told & is_asked).fill_null(value=False)
     asked = parts.filter(is_asked)
     if asked.is_empty():
-        return parts.with_columns(called_in=pl.lit(None, pl.String))
+        return parts.hstack([nobody])
     ids = distinct(asked.top_k(_MOST, by="share_ns")[call])
     known = pl.DataFrame({"called": ids, "called_in": _callers(rank.cached(host_calls), ids)})
     named = parts.join(known, left_on=call, right_on="called", how="left", maintain_order="left")
@@ -102,7 +105,8 @@ def launching(parts: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     every = parts.filter(pl.col("cause") == LAUNCH)
     every_ns = int(every["share_ns"].sum())
     work = rank[idle_windows.WORK_EVENTS]
-    lasted_ns = work.select(pl.col("end_ns").max() - pl.col("start_ns").min()).item() or 0
+    first_ns, last_ns = intervals.ends(work)
+    lasted_ns = (last_ns or 0) - (first_ns or 0)
     if every_ns <= _LITTLE_RATIO * lasted_ns or "python_function" not in distinct(calls["category"]):
         return parts
     known = every.filter(pl.col("responsible").is_null(), pl.col("event_id").is_not_null())

@@ -9,7 +9,7 @@ from operator import or_
 
 import polars as pl
 
-from holotrace.core.plans import done
+from holotrace.core.plans import constant, done, not_null
 from holotrace.core.tables import CALLS, DEVICE_EVENTS, HOST_CALLS, LAUNCHES, MODULES
 from holotrace.core.trace import RankTrace
 from holotrace.derive import call_tree, intervals
@@ -45,7 +45,7 @@ def call_names(rank: RankTrace) -> tuple[str, ...]:
 
 def on_launching_threads(rank: RankTrace) -> pl.Series:
     """Which of ``host_calls`` are on threads that launch work."""
-    threads = distinct(rank[_THREADS]["tid"].drop_nulls())
+    threads = not_null(distinct(rank[_THREADS]["tid"]))
     return are_in(rank.cached(host_calls)["tid"], threads)
 
 
@@ -68,6 +68,8 @@ def contexts(rank: RankTrace, launch_ids: pl.Series) -> dict[int, tuple[str, str
 def beside_the_step(rank: RankTrace, launch_ids: pl.Series) -> pl.DataFrame:
     """Of launches that are no work of the step, such as an evaluation's, ``cause`` and ``name``; else nulls."""
     found = {**rank.cached(_of_programs), **_within(rank, launch_ids, beside)}
+    if not found:
+        return pl.DataFrame([constant(name, None, len(launch_ids), pl.String()) for name in ("cause", "name")])
     rows = [found.get(launch, (None, None)) for launch in launch_ids]
     return pl.DataFrame(rows, {"cause": pl.String, "name": pl.String}, orient="row")
 
@@ -77,7 +79,7 @@ def around_all(rank: RankTrace) -> frozenset[str]:
 
     So does the evaluation of a job that only evaluates, which keeps it from nothing else.
     """
-    launched = rank[_LAUNCHED]["launch_ns"].drop_nulls().sort()
+    launched = not_null(rank[_LAUNCHED]["launch_ns"]).sort()
     calls = rank.cached(spans)
     told = [name for name in distinct(calls["name"]) if name and named(name)]
     if launched.is_empty() or not told:
@@ -107,6 +109,8 @@ def part_within(times: pl.Series, calls: pl.DataFrame) -> float:
 
 def _of_programs(rank: RankTrace) -> dict[int, tuple[str, str]]:
     """Of launches of programs of XLA whose names tell that they are no work of the step, that class and the name."""
+    if not rank.count(_PROGRAMS):
+        return {}
     programs = rank[_PROGRAMS].select("module", "launch_id", time_ns=pl.col("end_ns") - pl.col("start_ns")).drop_nulls()
     if programs.is_empty():
         return {}
@@ -151,8 +155,7 @@ def among(labels: pl.Series, chosen: Iterable[str]) -> pl.Series:
     """Which labels are among those that were chosen; compared as numbers, since there are many."""
     names = list(chosen)
     if not names:
-        nothing: pl.Series = pl.Series(labels.name, [False]).new_from_index(0, len(labels))
-        return nothing
+        return constant(labels.name, False, len(labels))
     if len(names) > _FEW_NAMES:
         return are_in(labels, pl.Series(names, dtype=labels.dtype))
     return reduce(or_, (labels == name for name in names))

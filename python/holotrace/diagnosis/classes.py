@@ -6,6 +6,7 @@ import re
 import sys
 from functools import lru_cache
 
+from holotrace.core.patterns import compiled
 from holotrace.derive.host_messages import ON_HOSTS
 from holotrace.derive.vendors import ALLOCATING, BLOCKING, COPYING, LOADING_CODE
 
@@ -102,7 +103,6 @@ _NAMED = (
     ),
     (COLLECTION, r"(?i)garbage|\bgc\b|(^|_|: )gc(_|$)|built-in (function|method) (gc\.)?collect\b"),
 )
-_COMPILED = tuple((cause, re.compile(pattern)) for cause, pattern in _NAMED)
 _RECOMPUTED = re.compile(
     r"(?i)utils/checkpoint\.py|algorithms/.*checkpoint|CheckpointFunction|_checkpoint_hook|checkpoint_?wrapper"
     r"|(gradient|activation)s?_?checkpoint|checkpoint_?activation|tensor_parallel/random\.py|recompute"
@@ -164,7 +164,7 @@ def named(name: str) -> str | None:
     if _RECOMPUTED.search(name) or _DOES_SEVERAL.search(name):
         # Activations that are computed again are no checkpoint that is saved.
         return None
-    cause = next((cause for cause, pattern in _COMPILED if pattern.search(name)), None)
+    cause = next((cause for cause, pattern in compiled(_NAMED) if pattern.search(name)), None)
     is_of_others = (cause == CHECKPOINT and _OF_MEDIA.search(name)) or (
         # These check arguments; none of them evaluates a model.
         cause == EVALUATION and _FILE.search(name) and _is_foundation(name)

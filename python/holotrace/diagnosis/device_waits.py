@@ -6,7 +6,7 @@ import re
 
 import polars as pl
 
-from holotrace.core.plans import done
+from holotrace.core.plans import columns, done
 from holotrace.core.trace import RankTrace
 from holotrace.derive import exchange_waits
 from holotrace.derive.names import distinct
@@ -36,7 +36,7 @@ def awaited(rank: RankTrace) -> pl.DataFrame:
     """When threads waited for a device, or for an exchange of hosts that compute: ``began_ns``, ``returned_ns``."""
     calls = rank.cached(host_calls)
     frees = freeing(rank)
-    waits = of_calls(calls, rank).select("began_ns", "returned_ns")
+    waits = of_calls(calls, rank)[:, ["began_ns", "returned_ns"]]
     waits = waits if frees.is_empty() else pl.concat([waits, frees]).sort("returned_ns")
     if not rank.computes_on_host:
         return waits
@@ -64,7 +64,7 @@ def named(waits: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     ``began_ns`` and ``returned_ns``, in their order.
     """
 
-    def those(ids: pl.Series, **columns: str) -> pl.DataFrame:
+    def those(ids: pl.Series, **names: str) -> pl.DataFrame:
         found = open_calls.looked_up(calls, distinct(ids), "event_id", "name", "category", "parent_id")
         rows = found.lazy().drop_nulls("event_id")
         text = pl.col("name").cast(pl.String)
@@ -76,7 +76,7 @@ def named(waits: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
         # Not in a thread of Polars, where it would wait for the interpreter while others wait for that thread.
         own = {name: is_of_program(name, "python_function") for name in distinct(told["function"]) if name is not None}
         is_own = pl.Series("own", [own.get(name) for name in told["function"].to_list()], pl.Boolean)
-        return told.hstack([is_own]).select(**columns)
+        return columns(told.hstack([is_own]), **names)
 
     parents = those(waits["wait_parent"], wait_parent="event_id", wait_name="name", around_id="parent_id", own="own")
     parents = parents.with_columns(around_id=pl.when(~pl.col("own").fill_null(value=False)).then("around_id"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from holotrace.core.plans import done
+from holotrace.core.plans import done, without
 from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, intervals
 from holotrace.derive.kernel_kinds import MEMORY
@@ -31,7 +31,9 @@ def of_rank(rank: RankTrace, *, runs_ahead: bool) -> pl.DataFrame:
     # Of copies that run at once the first has the time that they share.
     copies = done(every.with_columns(pl.max_horizontal("start_ns", pl.col("end_ns").cum_max().shift(1))))
     alone = intervals.uncovered_ns(copies, rank.cached(busy.of).computing_or_communicating)
-    copies = copies.with_columns(time_ns=alone).filter(pl.col("time_ns") > host.MIN_GAP_NS)
+    copies = copies.hstack([alone.alias("time_ns")]).filter(pl.col("time_ns") > host.MIN_GAP_NS)
+    if copies.is_empty():
+        return copies
     # What a checkpoint or an input pipeline copies is theirs.
     within = contexts(rank, copies["launch_id"])
     causes = [within.get(launch, (COPY, None)) for launch in copies["launch_id"]]
@@ -39,8 +41,8 @@ def of_rank(rank: RankTrace, *, runs_ahead: bool) -> pl.DataFrame:
     text = pl.col("name").cast(pl.String)
     named = copies.hstack(told).with_columns(name=pl.coalesce("within", text), detail=text)
     asked = named.with_columns(responsible="name", share_ns="time_ns")
-    named = called.with_callers(asked, rank, "launch_id").drop("responsible", "share_ns")
-    return _with_delays(named, rank) if runs_ahead and not named.is_empty() else named
+    named = without(called.with_callers(asked, rank, "launch_id"), "responsible", "share_ns")
+    return _with_delays(named, rank) if runs_ahead else named
 
 
 def _with_delays(copies: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:

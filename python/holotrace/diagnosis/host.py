@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from holotrace.core.plans import done
+from holotrace.core.plans import columns, done, not_null
 from holotrace.core.trace import RankTrace
 from holotrace.derive import intervals, optimizer_ranges
 from holotrace.derive.kernel_kinds import COMMUNICATION
+from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
 from holotrace.diagnosis import (
     called,
@@ -89,7 +90,7 @@ class Gaps:
     def named(self) -> pl.DataFrame:
         """The gaps with what ``open_calls.Found.names`` has; null where the work was queued."""
         names = self.told.names() if self.told else open_calls.nothing(self.waiting)
-        explained = self.waiting[["window"]].hstack(names)
+        explained = self.waiting[:, ["window"]].hstack(names)
         return self.found.join(explained, on="window", how="left", maintain_order="left")
 
 
@@ -121,7 +122,7 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     named_shares = done(by_range.drop("annotation"))
     asked = rank.cached(of_launching_threads)
     others = rank.cached(stalls).filter(pl.col("cause") != ALLOCATOR)
-    launches = rank[WORK_EVENTS]["launch_ns"].drop_nulls().unique().sort()
+    launches = not_null(distinct(rank[WORK_EVENTS]["launch_ns"])).sort()
     recorded = rank.cached(recording.dense)
     if rank.computes_on_host:
         # It is never ahead of its device, so that no wait and no stall takes a lead from it.
@@ -145,7 +146,7 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
 def of_launching_threads(rank: RankTrace) -> pl.DataFrame:
     """Waits of threads that launch, since the first work that was recorded; not copies to the device."""
     calls = rank.cached(host_calls)
-    threads = rank.cached(of_all_devices).found["tid"].drop_nulls().unique()
+    threads = not_null(distinct(rank.cached(of_all_devices).found["tid"]))
     sent = idle_windows.launches_of(rank, _SENDING)
     launching = calls.filter(
         pl.col("tid").is_in(pl.lit(threads).implode()), ~pl.col("event_id").is_in(pl.lit(sent).implode())
@@ -180,10 +181,10 @@ def stalls(rank: RankTrace) -> pl.DataFrame:
         .unique(["event_id", "pause"], keep="first", maintain_order=True)
         .sort("at_ns", "window")
     )
-    call = open_calls.looked_up(calls, stood["event_id"], "start_ns", "end_ns").rename({"end_ns": "until_ns"})
+    call = columns(open_calls.looked_up(calls, stood["event_id"], "start_ns", "end_ns"), "start_ns", until_ns="end_ns")
     inner = open_calls.looked_up(calls, stood["inner_id"], "name")["name"]
     before = [rank[WORK_EVENTS]["launch_ns"], rank.cached(of_launching_threads)["returned_ns"]]
-    launched = pl.concat(before).drop_nulls().sort().alias("before_ns").to_frame().lazy()
+    launched = not_null(pl.concat(before)).sort().alias("before_ns").to_frame().lazy()
     return done(
         stood.lazy()
         .with_columns(call, is_own=~is_pause & ~matching(inner, _AWAITING))
@@ -209,11 +210,11 @@ def returns(rank: RankTrace) -> pl.Series:
 
     Whether that was to wait for their devices or for anything else is not known, unless something else has a name.
     """
-    calls = rank.cached(host_calls)[["category", "start_ns", "end_ns"]]
+    calls = rank.cached(host_calls)[:, ["category", "start_ns", "end_ns"]]
     own = calls.filter(rank.cached(on_launching_threads))
     is_of_runtime = matching(own["category"], RUNTIME)
     lasted = own.filter(is_of_runtime, pl.col("end_ns") - pl.col("start_ns") > _STALL_NS)
-    alone = rank.cached(own_time.calling_nothing).select("start_ns", "end_ns")
+    alone = rank.cached(own_time.calling_nothing)[:, ["start_ns", "end_ns"]]
     called = intervals.union(pl.concat([rank.cached(own_time.calling), alone]))
     after = called.filter(pl.col("start_ns") - pl.col("end_ns").shift(1) > _NOTHING_NS)
     times: pl.Series = pl.concat([lasted["end_ns"], after["start_ns"]]).sort()
@@ -232,9 +233,9 @@ def held_back(rank: RankTrace, events: pl.Series) -> pl.DataFrame:
     waits = rank.cached(of_launching_threads)
     names = open_calls.looked_up(calls, waits["event_id"], "name")["name"]
     waits = waits.filter(~matching(names, _OF_EVENTS)).sort("returned_ns")
-    spans = waits.select(start_ns="began_ns", end_ns="returned_ns")
+    spans = columns(waits, start_ns="began_ns", end_ns="returned_ns")
     waits = waits.hstack([intervals.uncovered_ns(spans, gaps.found).alias("held_ns")])
-    work = rank[WORK_EVENTS][["event_id", "launch_id", "launch_ns", "start_ns"]].lazy().unique("event_id")
+    work = rank[WORK_EVENTS][:, ["event_id", "launch_id", "launch_ns", "start_ns"]].lazy().unique("event_id")
     asked = done(events.to_frame("event_id").lazy().join(work, on="event_id", how="left", maintain_order="left"))
     launched = open_calls.looked_up(calls, asked["launch_id"], "end_ns")["end_ns"].alias("launched_ns")
     is_prompt = pl.col("start_ns") - pl.coalesce("launched_ns", "launch_ns") <= _PROMPT_NS
@@ -286,7 +287,7 @@ def late(rank: RankTrace) -> pl.DataFrame:
     found = timed.filter(is_late, ~pl.col("window").is_in(pl.lit(waited_for).implode()))
     found = _after_the_last(found, communicated, rank)
     is_beside = intervals.uncovered_ns(found, communicated) < found["end_ns"] - found["start_ns"]
-    return found.filter(is_beside).select(others.columns)
+    return found.filter(is_beside)[:, others.columns]
 
 
 def _after_the_last(gaps: pl.DataFrame, communicated: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
@@ -309,10 +310,10 @@ def _after_the_last(gaps: pl.DataFrame, communicated: pl.DataFrame, rank: RankTr
 
 def _with_late(rank: RankTrace, gaps: pl.DataFrame) -> pl.DataFrame:
     """The gaps between all work, and the parts of ``late`` ones in which a device only communicated."""
-    windows = rank.cached(late).sort("start_ns")
-    if windows.is_empty():
+    if rank.cached(late).is_empty():
         return gaps
-    beside = intervals.subtract(windows.select("start_ns", "end_ns"), gaps.select("start_ns", "end_ns"))
+    windows = rank.cached(late).sort("start_ns")
+    beside = intervals.subtract(windows, gaps)
     known = beside.join_asof(windows.drop("end_ns"), on="start_ns", check_sortedness=False)
     return pl.concat([gaps, known.select(gaps.columns)]).sort("start_ns", "end_ns")
 
@@ -336,14 +337,15 @@ def _told(idle: pl.DataFrame, rank: RankTrace) -> Gaps:
     found = idle_windows.timed(idle, calls, rank)
     is_queued = (pl.col("launched_ns") <= pl.col("start_ns")).fill_null(value=False)
     waiting = found.filter(~is_queued)
-    shares = _all_of(found.filter(is_queued), QUEUED)
+    queued = found.filter(is_queued)
+    shares = open_calls.NO_SHARES if queued.is_empty() else _all_of(queued, QUEUED)
     if calls.is_empty() or waiting.is_empty():
         return Gaps(found, pl.concat([shares, _all_of(waiting, UNRECORDED)]), waiting, None)
     main, nothing, on_host = rank.cached(main_thread), rank.cached(telling_nothing), rank.computes_on_host
     told = open_calls.of(calls, waiting, fallback=main, ignored=nothing, together=on_host)
-    numbered = told.shares.with_columns(window=waiting["window"][told.shares["window"]])
+    numbered = told.shares.clone().replace_column(0, waiting["window"][told.shares["window"]])
     numbered = other_thread.instead_of_pauses(numbered, waiting, calls, rank)
-    by_host = _after_waiting(_in_one(numbered, waiting), waiting, calls, rank).select(shares.columns)
+    by_host = _after_waiting(_in_one(numbered, waiting), waiting, calls, rank)[:, shares.columns]
     return Gaps(found, pl.concat([shares, by_host]), waiting, told)
 
 
@@ -416,7 +418,7 @@ def _after_waiting(told: pl.DataFrame, found: pl.DataFrame, calls: pl.DataFrame,
             .fill_null(0)
         )
     )
-    who = device_waits.named(waits, calls).select(wait_id="event_id", waits_in="responsible")
+    who = columns(device_waits.named(waits, calls), wait_id="event_id", waits_in="responsible")
     laid = before.filter(pl.col("laid_ns") > 0).join(who.lazy(), on="wait_id", how="left", maintain_order="left")
     left = before.with_columns(pl.col("share_ns") - pl.col("laid_ns")).filter(pl.col("share_ns") > 0)
     laid = laid.with_columns(

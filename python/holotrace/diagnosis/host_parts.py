@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from holotrace.core.plans import done
+from holotrace.core.plans import constant, done
 from holotrace.core.tables import STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import host_activities as xla
-from holotrace.derive.kernel_kinds import WORK
+from holotrace.derive.kernel_kinds import IS_WORK
 from holotrace.derive.steps import launched_in
 from holotrace.diagnosis import classes, host, idle_windows, open_calls
 from holotrace.diagnosis.calls import host_calls, main_thread, matching, telling_nothing
@@ -48,7 +48,7 @@ def of_gaps(rank: RankTrace, *, min_gap_ns: int, by_stream: bool) -> pl.DataFram
     of PARTS, which add up to the gap, ``cause`` (the largest of them), ``detail`` (what most of that went by), and what
     ``open_calls.Found.names`` has.
     """
-    work = rank[idle_windows.WORK_EVENTS].filter(pl.col("kind").is_in(WORK))
+    work = rank[idle_windows.WORK_EVENTS].filter(IS_WORK)
     lanes = _DEVICE if by_stream else _DEVICE[:1]
     every = work.partition_by(lanes, maintain_order=True) if work.height else []
     found = [_rows(_gaps(rank, events, len(every), min_gap_ns), events, rank, by_stream) for events in every]
@@ -101,7 +101,7 @@ def of_steps(rank: RankTrace) -> pl.DataFrame:
     calls = rank.cached(host_calls)
     main = rank.cached(main_thread)
     # The backward pass runs on a thread of its own, while the one that holds the steps waits for it.
-    of_main = apart.with_columns(tid=pl.lit(main, pl.UInt32))
+    of_main = apart.hstack([constant("tid", main, apart.height, pl.UInt32())])
     beside = open_calls.busiest_thread(calls, main)
     # The range of a step tells nothing of it, and no more does what is around all of them.
     of_step, around = matching(calls["name"], classes.STEP_RANGE), rank.cached(telling_nothing)
@@ -111,7 +111,7 @@ def of_steps(rank: RankTrace) -> pl.DataFrame:
     parts = _wide(shares, apart["window"], _IN_STEPS)
     known = parts.select(pl.sum_horizontal(f"{part}_ns" for part in PARTS[:-1])).to_series()
     left = apart["step_ns"] - known
-    return apart.select("step", "step_ns").hstack(
+    return apart[:, ["step", "step_ns"]].hstack(
         parts.select(
             *(f"{part}_ns" for part in PARTS[:-1] if part != xla.TRACING),
             # Nothing collects graphs where operators run one by one.

@@ -6,10 +6,10 @@ import re
 
 import polars as pl
 
-from holotrace.core.plans import done
+from holotrace.core.plans import done, not_null
 from holotrace.core.tables import DEVICE_EVENTS, LAUNCHES, STEPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive.kernel_kinds import COMPUTE, WORK
+from holotrace.derive.kernel_kinds import COMPUTE, IS_WORK
 from holotrace.derive.names import distinct
 from holotrace.diagnosis import open_calls, rounds
 from holotrace.diagnosis.calls import READS as READ_CALLS
@@ -43,12 +43,12 @@ def launches_of(rank: RankTrace, pattern: re.Pattern[str]) -> pl.Series:
     """The calls that launched work whose name the pattern is found in."""
     work = rank[WORK_EVENTS]
     is_it = matching(work["name"], pattern)
-    return work["launch_id"].filter(is_it).drop_nulls().unique() if is_it.any() else work["launch_id"].clear()
+    return not_null(distinct(work["launch_id"].filter(is_it))) if is_it.any() else work["launch_id"].clear()
 
 
 def in_computing_queues(events: pl.DataFrame) -> pl.DataFrame:
     """The events without copies in queues of their own, which begin when launched, whatever computing waits for."""
-    queues = events.filter(pl.col("kind") == COMPUTE)["stream"].unique()
+    queues = distinct(events["stream"].filter(events["kind"] == COMPUTE))
     return events.filter(pl.col("stream").is_in(pl.lit(queues).implode()))
 
 
@@ -58,7 +58,7 @@ def idle(events: pl.DataFrame, recorded: pl.DataFrame, min_gap_ns: int) -> pl.Da
     The first begins with what was recorded first, and the last ends with the last of that. There is none where the
     first work of a queue waited in it for much of that: for what had been launched before the recording.
     """
-    work = done(events.lazy().filter(pl.col("kind").is_in(WORK)).sort("start_ns", "end_ns", "event_id"))
+    work = done(events.lazy().filter(IS_WORK).sort("start_ns", "end_ns", "event_id"))
     if work.is_empty():
         return work.select(
             *("start_ns", "end_ns", "launch_ns", "launch_id"),
@@ -88,9 +88,9 @@ def _begun_before(gaps: pl.DataFrame, work: pl.DataFrame) -> int | None:
     first = gaps.filter(waited_ns > pl.max_horizontal(_SOON_NS, _WAITED_RATIO * lasted_ns)).head(1)
     if first.is_empty():
         return None
-    next_id, at_ns = first.select("next_id", "end_ns").row(0)
+    next_id, at_ns = first[:, ["next_id", "end_ns"]].row(0)
     before = work[: work["start_ns"].search_sorted(at_ns, "right")]
-    queue = before.filter(pl.col("event_id") == next_id).select("device", "stream")
+    queue = before.filter(pl.col("event_id") == next_id)[:, ["device", "stream"]]
     known = before.filter(*(pl.col(name).eq_missing(queue[name].item()) for name in queue.columns))
     return next_id if known["event_id"][0] == next_id else None
 

@@ -6,7 +6,7 @@ import re
 
 import polars as pl
 
-from holotrace.core.plans import done
+from holotrace.core.plans import constant, done
 from holotrace.core.tables import STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive.names import distinct
@@ -61,7 +61,7 @@ def by_chance(shares: pl.DataFrame, calls: pl.DataFrame, steps: int) -> pl.Serie
     """
     is_long = (pl.col("cause") == FUNCTION) & (pl.col("share_ns") >= open_calls.LONG_NS)
     asked = shares.select(pl.when(is_long).then("inner_id")).to_series()
-    nothing: pl.Series = pl.Series([False]).new_from_index(0, shares.height)
+    nothing = constant("", False, shares.height)
     if not asked.count():
         return nothing
     inner = open_calls.looked_up(calls, asked, "name", "start_ns", "end_ns")

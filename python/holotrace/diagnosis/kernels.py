@@ -25,4 +25,4 @@ def computing(rank: RankTrace, *columns: str) -> pl.DataFrame:
     """These columns of the kernels that compute: none where only programs are recorded, which may wait for others."""
     kernels = rank.cached(every)
     is_computing = (kernels["kind"] == COMPUTE) & (not xla_gaps.has_only_programs(rank))
-    return kernels[list(columns)].filter(is_computing)
+    return pl.DataFrame([kernels[name].filter(is_computing) for name in columns])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from holotrace.core.plans import done
+from holotrace.core.plans import columns, done
 from holotrace.derive import intervals
 from holotrace.diagnosis.classes import INPUT, LAUNCH, PAUSE, QUEUED, RECORDING, SYNCHRONIZATION, UNRECORDED, UPLOAD
 
@@ -161,8 +161,8 @@ def laid_to_stalls(
     """
     if stalls.is_empty() or (late := _late(shares, gaps)).is_empty():
         return shares
-    spans = stalls.select(start_ns="began_ns", end_ns="returned_ns")
-    known = stalls.select("began_ns", "returned_ns", "cause", "responsible", "event_id")
+    spans = columns(stalls, start_ns="began_ns", end_ns="returned_ns")
+    known = stalls[:, ["began_ns", "returned_ns", "cause", "responsible", "event_id"]]
     used = known.hstack([_at_most(intervals.uncovered_ns(spans, gaps), stalls["returned_ns"], launches, "used_ns")])
     before = pl.concat([used, long(waits)], how="diagonal").lazy().sort("returned_ns").with_row_index("stop")
     own = pl.col("late_ns").cum_sum().over("stop") - pl.col("late_ns")
@@ -244,20 +244,18 @@ def _at_most(won: pl.Series, returned: pl.Series, launches: pl.Series | None, na
     """How far ahead the host would have been: no more than it takes to launch as much as the queue holds."""
     if launches is None or launches.is_empty():
         return won.alias(name)
-    last = launches.search_sorted(returned) + (QUEUE_LENGTH - 1)
-    until = launches[last.clip(upper_bound=len(launches) - 1)]
-    reach = pl.Series(until.zip_with(last < len(launches), pl.repeat(None, len(last), dtype=pl.Int64, eager=True)))
-    limited = pl.DataFrame({name: won, "reach_ns": reach - returned})
-    return limited.select(pl.min_horizontal(name, "reach_ns").alias(name)).to_series()
+    last = pl.lit(launches).search_sorted(pl.col("returned_ns")) + (QUEUE_LENGTH - 1)
+    # Null where so many are never launched.
+    until = pl.lit(launches).gather(last, null_on_oob=True)
+    limited = pl.DataFrame([won.alias(name), returned.alias("returned_ns")])
+    return limited.select(pl.min_horizontal(name, until - pl.col("returned_ns")).alias(name)).to_series()
 
 
 def _lost(late: pl.DataFrame, gaps: pl.DataFrame, waits: pl.DataFrame, launches: pl.Series | None) -> pl.DataFrame:
     """Of each window the part of ``late_ns`` that is lost by waiting, ``ratio``, and the last wait before its end."""
-    spans = waits.select(start_ns="began_ns", end_ns="returned_ns")
-    won = waits.select(
-        at_ns="returned_ns",
-        won_ns=_at_most(intervals.uncovered_ns(spans, gaps), waits["returned_ns"], launches, "won_ns"),
-    )
+    spans = columns(waits, start_ns="began_ns", end_ns="returned_ns")
+    won_ns = _at_most(intervals.uncovered_ns(spans, gaps), waits["returned_ns"], launches, "won_ns")
+    won = columns(waits, at_ns="returned_ns").hstack([won_ns])
     # The lead never falls below nothing: what is beyond it was late anyway.
     lead = (pl.col("won_ns").fill_null(0) - pl.col("late_ns").fill_null(0)).cum_sum()
     beyond = (-lead).cum_max().clip(lower_bound=0)

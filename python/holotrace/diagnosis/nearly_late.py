@@ -6,7 +6,9 @@ import polars as pl
 
 from holotrace.core.plans import done
 from holotrace.core.trace import RankTrace
-from holotrace.derive.kernel_kinds import WORK
+from holotrace.derive import intervals
+from holotrace.derive.kernel_kinds import IS_WORK
+from holotrace.derive.names import distinct
 from holotrace.diagnosis import host, idle_windows
 from holotrace.diagnosis.lead import QUEUE_LENGTH
 
@@ -25,9 +27,9 @@ def of_rank(rank: RankTrace) -> pl.DataFrame:
     still, as in a wait for its device or for room in its queue, and launched since by itself.
     """
     ran = rank[host.WORK_EVENTS]
-    begun_ns, ended_ns = ran.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
+    begun_ns, ended_ns = (at_ns or 0 for at_ns in intervals.ends(ran))
     # What waits for an event is there as soon as it is asked for.
-    work = idle_windows.in_computing_queues(ran.filter(pl.col("kind").is_in(WORK)))
+    work = idle_windows.in_computing_queues(ran.filter(IS_WORK))
     known = work.lazy().select("launch_ns", at_ns="start_ns", slack_ns=pl.col("start_ns") - pl.col("launch_ns"))
     few = done(
         known.filter(pl.col("slack_ns").is_between(0, _SLACK_RATIO * (ended_ns - begun_ns)))
@@ -37,18 +39,18 @@ def of_rank(rank: RankTrace) -> pl.DataFrame:
         .sort("launch_ns")
     )
     full = _full(ran)
-    few = few.join(full.to_frame("launch_ns"), on="launch_ns", how="anti", maintain_order="left")
+    if len(full):
+        few = few.join(full.to_frame("launch_ns"), on="launch_ns", how="anti", maintain_order="left")
     stood = pl.concat([rank.cached(host.returns), full]).sort().to_frame("start_ns")
     # What is launched at once may seem to be so before that.
-    stood = stood.with_columns(rounded_ns=pl.col("start_ns") - ROUNDED_NS)
+    stood = stood.hstack([(stood["start_ns"] - ROUNDED_NS).alias("rounded_ns")])
     since = few.join_asof(stood, left_on="launch_ns", right_on="rounded_ns", check_sortedness=False)
     return since.select("at_ns", pl.col("start_ns").fill_null(begun_ns), end_ns="launch_ns")
 
 
 def _full(ran: pl.DataFrame) -> pl.Series:
     """When work was launched while so much had not begun that the host waited for room."""
-    known = ran[["launch_ns", "start_ns"]].drop_nulls()
+    known = ran[:, ["launch_ns", "start_ns"]].drop_nulls()
     launched, begun = (known[name].sort() for name in ("launch_ns", "start_ns"))
     queued = pl.int_range(len(launched), eager=True) - pl.Series(begun.search_sorted(launched)).cast(pl.Int64)
-    times: pl.Series = launched.filter(queued >= _FULL_RATIO * QUEUE_LENGTH).unique()
-    return times
+    return distinct(launched.filter(queued >= _FULL_RATIO * QUEUE_LENGTH))

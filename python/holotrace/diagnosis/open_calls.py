@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from holotrace.core.native import native
-from holotrace.core.plans import done
-from holotrace.derive.names import NONE, distinct, distinct_pairs
+from holotrace.core.plans import columns, constant, done
+from holotrace.derive.names import codes, distinct, distinct_pairs
 from holotrace.diagnosis.classes import (
     CHECKPOINT,
     EVALUATION,
@@ -68,7 +68,8 @@ class Found:
         """
         kinds = (*NAMES, "other")
         ids = pl.concat([self._names[f"{kind}_id"].alias("id") for kind in kinds])
-        known = looked_up(self._calls, ids, "name", "tid").cast(pl.String)
+        known = looked_up(self._calls, ids, "name", "tid")
+        known = pl.DataFrame([column.cast(pl.String) for column in known.get_columns()])
         count = self._names.height
         named = [known["name"].slice(place * count, count).alias(kind) for place, kind in enumerate(kinds)]
         tid = known["tid"].slice(count * len(NAMES), count).alias("other_tid")
@@ -96,19 +97,12 @@ def of(
             as where windows end with each operator.
     """
     main = main_thread(calls) if fallback is None else fallback
-    placed = windows.select(
-        "start_ns", "end_ns", thread=pl.col("tid").to_physical().cast(pl.UInt32).fill_null(main)
-    ).rechunk()
-    code = pl.UInt32()
-    thread = pl.col("tid").to_physical().cast(code).fill_null(NONE)
-    # To leave them out would copy all others.
-    told = thread if ignored is None else pl.when(ignored).then(NONE).otherwise(thread)
-    placed_calls = calls.select(
-        *("event_id", "start_ns", "end_ns"),
-        *(pl.col(name).to_physical().cast(code).fill_null(NONE) for name in ("name", "category")),
-        thread=told.cast(code),
-        launches=(pl.col("work_count") > 0).fill_null(value=False).cast(pl.UInt8),
-    )
+    placed = windows[:, ["start_ns", "end_ns"]].hstack(codes(windows[:, ["tid"]]))
+    labels = codes(calls[:, ["name", "category", "tid"]])
+    if ignored is not None:
+        # To leave them out would copy all others.
+        labels.replace_column(2, constant("tid", None, 1, pl.UInt32()).zip_with(ignored, labels["tid"]))
+    placed_calls = calls[:, ["event_id", "start_ns", "end_ns", "work_count"]].hstack(labels)
     shares, names = native.open_calls(
         placed_calls, _kinds(calls), placed, main, limits_ns=(LONG_NS, LONG_LAUNCH_NS), together=together
     )
@@ -147,17 +141,20 @@ def _busiest(threads: pl.Series, but: int | None) -> int | None:
 
 def looked_up(calls: pl.DataFrame, ids: pl.Series, *columns: str) -> pl.DataFrame:
     """These columns of the calls of these ``event_id``s, in their order; null where there is no such call."""
-    found = native.rows_of(calls[["event_id"]], ids.to_frame("event_id"))
-    return calls[list(columns)][pl.DataFrame(found).to_series()]
+    found = native.rows_of(calls[:, ["event_id"]], ids.to_frame("event_id"))
+    return calls[:, list(columns)][pl.DataFrame(found).to_series()]
 
 
 def _kinds(calls: pl.DataFrame) -> pl.DataFrame:
     """What follows from the names and categories of calls, decided once for each."""
-    pairs = distinct_pairs(calls[["name", "category"]])
-    texts = [(name or "", category or "") for name, category in pairs.cast(pl.String).iter_rows()]
-    return pairs.select(pl.all().to_physical().cast(pl.UInt32).fill_null(NONE)).with_columns(
-        traits=pl.Series([traits(*text) for text in texts], dtype=pl.UInt16),
-        told=pl.Series([told(name) for name, _ in texts], dtype=pl.UInt8),
+    pairs = distinct_pairs(calls[:, ["name", "category"]])
+    texts = [(name or "", category or "") for name, category in zip(pairs["name"], pairs["category"], strict=True)]
+    return pl.DataFrame(
+        [
+            *codes(pairs).get_columns(),
+            pl.Series("traits", [traits(*text) for text in texts], dtype=pl.UInt16),
+            pl.Series("told", [told(name) for name, _ in texts], dtype=pl.UInt8),
+        ]
     )
 
 
@@ -199,15 +196,16 @@ def asked_by(calls: pl.DataFrame, ids: pl.Series, below: pl.Series | None = None
 
     Those that are within ``below``, another call for each, are looked at alone.
     """
-    nobody: pl.Series = pl.Series("name", [None], pl.String).new_from_index(0, len(ids))
+    nobody = constant("name", None, len(ids), pl.String())
     asked = ids.to_frame("id") if below is None else pl.DataFrame({"id": ids, "below": below})
-    known = asked.drop_nulls("id").unique()
+    known = done(asked.lazy().drop_nulls("id").unique())
     if known.is_empty():
         return nobody
     at, names = known["id"], [None] * known.height
     for _ in range(_MOST_LEVELS):
         if below is not None:
-            at = pl.select(pl.when(at.ne_missing(known["below"])).then(at)).to_series()
+            both = pl.DataFrame([at.alias("at"), known["below"]])
+            at = both.select(pl.when(pl.col("at").ne_missing(pl.col("below"))).then("at")).to_series()
         above = looked_up(calls, at, "name", "category", "parent_id")
         pairs = [*zip(above["name"].to_list(), above["category"].to_list(), strict=True)]
         own = {
@@ -225,12 +223,6 @@ def asked_by(calls: pl.DataFrame, ids: pl.Series, below: pl.Series | None = None
 
 def _shares(shares: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     responsible = looked_up(calls, shares["call_id"], "name")["name"].cast(pl.String)
-    return shares.select(
-        "window",
-        "inner_id",
-        "share_ns",
-        "when_ns",
-        cause=_KINDS[shares["kind"]],
-        responsible=responsible,
-        event_id="call_id",
-    ).select(NO_SHARES.columns)
+    causes = [_KINDS[shares["kind"]], responsible.alias("responsible")]
+    numbers = columns(shares, "window", "inner_id", "share_ns", "when_ns", event_id="call_id")
+    return numbers.hstack(causes)[:, NO_SHARES.columns]

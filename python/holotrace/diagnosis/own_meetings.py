@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import polars as pl
 
-from holotrace.core.plans import done
+from holotrace.core.plans import constant, done
 from holotrace.core.source import STEPS_ARE_NUMBERED
 from holotrace.core.tables import STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, collectives, intervals
 from holotrace.derive.host_messages import ON_HOSTS, PAIR
 from holotrace.derive.kernel_kinds import COMMUNICATION
+from holotrace.derive.names import distinct
 from holotrace.diagnosis import host, kernels, pairs, xla_gaps
 from holotrace.diagnosis.calls import host_calls
 from holotrace.diagnosis.classes import SYNCHRONIZATION
@@ -45,8 +46,8 @@ def of_rank(rank: RankTrace, base: int) -> pl.DataFrame:
 
 def _queues(meetings: pl.DataFrame, rank: RankTrace) -> pl.Series:
     """The queue of each that is a kernel of a GPU in a profile of XLA, which has one for all groups; else null."""
-    if not rank[xla_gaps.RUNS]["plane"].cast(pl.String).str.starts_with(_GPU).any():
-        return pl.repeat(None, meetings.height, dtype=pl.Int64, eager=True).alias("queue")
+    if rank[xla_gaps.RUNS].is_empty() or not rank[xla_gaps.RUNS]["plane"].cast(pl.String).str.starts_with(_GPU).any():
+        return constant("queue", None, meetings.height, pl.Int64())
     of_gpu = rank.where(_OPS, pl.col("is_collective")).select("event_id", queue="stream").unique("event_id")
     return meetings.select("event_id").join(of_gpu, on="event_id", how="left", maintain_order="left")["queue"]
 
@@ -68,14 +69,14 @@ def edges(meetings: pl.DataFrame, base: int) -> pl.Series:
     times: pl.Series = (
         pl.concat([meetings["start_ns"], meetings.select(blocked).to_series(), meetings["end_ns"]]) - base
     )
-    found: pl.Series = times.unique().sort()
+    found: pl.Series = distinct(times).sort()
     return found
 
 
 def _without_late(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.DataFrame:
     """The meetings without the time in which their rank waited for its host, which hid none of it."""
-    if xla_gaps.is_xla(rank) or meetings.is_empty():
-        return meetings.with_columns(is_late=pl.lit(value=False))
+    if xla_gaps.is_xla(rank) or meetings.is_empty() or rank.cached(host.late).is_empty():
+        return meetings.hstack([constant("is_late", False, meetings.height)])
     gaps = rank.cached(host.late).sort("start_ns")
     spans = meetings.select(pl.col("start_ns", "end_ns") - base)
     late_ns = spans["end_ns"] - spans["start_ns"] - intervals.uncovered_ns(spans, gaps)
@@ -104,16 +105,11 @@ def _held_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
     spans = rank.cached(busy.of).computing
     if spans.is_empty() or meetings.is_empty():
         return meetings["exposed_ns"]
-    ends = meetings["end_ns"] - base
-    before = pl.Series(spans["start_ns"].search_sorted(ends - ROUNDED_NS)).cast(pl.Int64) - 1
-    computed = spans["end_ns"][before.clip(lower_bound=0)]
-    began = meetings["start_ns"] - base
-    alone = pl.DataFrame(
-        {"end_ns": ends, "exposed_ns": meetings["exposed_ns"], "since_ns": computed, "began_ns": began}
-    )
-    since = pl.max_horizontal("since_ns", "began_ns")
-    held = alone.select(pl.min_horizontal("exposed_ns", pl.col("end_ns") - since)).to_series()
-    held = held.zip_with(before >= 0, meetings["exposed_ns"])
+    end_ns = pl.col("end_ns") - base
+    before = pl.lit(spans["start_ns"]).search_sorted(end_ns - ROUNDED_NS).cast(pl.Int64) - 1
+    computed_ns = pl.lit(spans["end_ns"]).gather(before.clip(lower_bound=0))
+    alone_ns = pl.min_horizontal("exposed_ns", end_ns - pl.max_horizontal(computed_ns, pl.col("start_ns") - base))
+    held = meetings.select(pl.when(before >= 0).then(alone_ns).otherwise("exposed_ns")).to_series()
     lasting: pl.Series = held * ((held > host.MIN_GAP_NS) & ~meetings["is_late"]).cast(pl.Int64)
     return lasting
 
@@ -145,17 +141,18 @@ def _ready_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
     told = meetings.lazy().select("event_id", *_QUEUE, "operation", "start_ns", is_queued.alias("is_queued"))
     of_kind = done(told.filter(pl.col("is_queued").any().over(*_QUEUE, "operation")))
     if of_kind.is_empty():
-        return pl.repeat(None, meetings.height, dtype=pl.Int64, eager=True).alias("ready_ns")
+        return constant("ready_ns", None, meetings.height, pl.Int64())
     ran = rank.cached(kernels.every)
-    launched = ran[["event_id", "launch_ns"]].filter(ran["kind"] == COMMUNICATION).lazy().unique("event_id")
+    launched = ran[:, ["event_id", "launch_ns"]].filter(ran["kind"] == COMMUNICATION).lazy().unique("event_id")
     asked = done(of_kind.lazy().join(launched, on="event_id", how="left", maintain_order="left"))
     computed = done(kernels.computing(rank, "launch_ns", "end_ns").lazy().drop_nulls().sort("launch_ns"))
-    before = pl.Series(computed["launch_ns"].search_sorted(asked["launch_ns"])).cast(pl.Int64) - 1
-    ended = computed["end_ns"].cum_max().gather(before.set(before < 0, None)) + base
+    before = pl.lit(computed["launch_ns"]).search_sorted(pl.col("launch_ns")).cast(pl.Int64) - 1
+    latest = pl.lit(computed["end_ns"].cum_max()).gather(pl.when(before >= 0).then(before))
+    ended = asked.select(latest + base).to_series()
     awaits_it = (pl.col("ready_ns") <= pl.col("start_ns")).all().over(*_QUEUE, "operation")
     known = asked.hstack([ended.alias("ready_ns")]).lazy().filter(awaits_it, "is_queued").select("event_id", "ready_ns")
     once = known.unique("event_id", keep="last", maintain_order=True)
-    every = meetings[["event_id"]].lazy()
+    every = meetings[:, ["event_id"]].lazy()
     return done(every.join(once, on="event_id", how="left", maintain_order="left"))["ready_ns"]
 
 
@@ -165,7 +162,7 @@ def _needed_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
     Hosts that wait themselves need them as they go on.
     """
     if not (meetings["collective"] == PAIR).any():
-        return pl.repeat(None, meetings.height, dtype=pl.Int64, eager=True).alias("needed_ns")
+        return constant("needed_ns", None, meetings.height, pl.Int64())
     launched = rank.cached(kernels.every).lazy().select("event_id", received_ns="launch_ns").unique("event_id")
     computed = (
         kernels.computing(rank, "launch_ns", "start_ns").lazy().drop_nulls("launch_ns").sort("launch_ns", "start_ns")

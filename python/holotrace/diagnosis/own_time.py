@@ -28,13 +28,14 @@ def lasting(rank: RankTrace) -> pl.DataFrame:
     calls = rank.cached(host_calls)
     lasts = pl.col("end_ns") - pl.col("start_ns")
     is_own = rank.cached(on_launching_threads) | (pl.col("tid").to_physical() == rank.cached(main_thread))
-    long = calls.filter(lasts > _LONG_NS, is_own).select("name", "category", "start_ns", time_ns=lasts)
+    own = calls.lazy().filter(lasts > _LONG_NS, is_own)
+    long = done(own.select("name", "category", "start_ns", time_ns=lasts))
     text = pl.col("name").cast(pl.String)
     is_function = pl.col("category").cast(pl.String).is_in(["python_function", "user_annotation"])
     # Compilers are operators, too, and their names tell what goes on.
     telling = among(long["name"], [name for name in distinct(long["name"]) if name and named(name)])
-    known = long.filter(is_function | telling).with_columns(name=text)
-    return known.filter(~pl.col("name").str.contains(rf"^nn\.Module: |{STEP_RANGE.pattern}")).drop("category")
+    known = long.lazy().filter(is_function | telling).select("start_ns", "time_ns", name=text)
+    return done(known.filter(~pl.col("name").str.contains(rf"^nn\.Module: |{STEP_RANGE.pattern}")))
 
 
 def longest(rank: RankTrace) -> pl.DataFrame:
@@ -55,13 +56,13 @@ def calling_nothing(rank: RankTrace) -> pl.DataFrame:
         matching(own["category"], RUNTIME) | matching(own["category"], OPERATOR) | matching(own["name"], _OF_OTHERS)
     )
     long = own.filter(~is_other, pl.col("end_ns") - pl.col("start_ns") > _LONG_NS)
-    calling = own.filter(pl.col("parent_id").is_in(pl.lit(long["event_id"]).implode()))["parent_id"].unique()
-    return long.filter(~pl.col("event_id").is_in(pl.lit(calling).implode())).select("start_ns", "end_ns", "tid", "name")
+    nothing = long.filter(~pl.col("event_id").is_in(pl.lit(own["parent_id"]).implode()))
+    return nothing[:, ["start_ns", "end_ns", "tid", "name"]]
 
 
 def calling(rank: RankTrace) -> pl.DataFrame:
     """When threads that launch work are in operators or calls of the runtime: ``start_ns`` and ``end_ns``, in order."""
-    calls = rank.cached(host_calls)[["category", "start_ns", "end_ns"]]
+    calls = rank.cached(host_calls)[:, ["category", "start_ns", "end_ns"]]
     own = calls.filter(rank.cached(on_launching_threads))
     is_called = matching(own["category"], RUNTIME) | matching(own["category"], OPERATOR)
     return intervals.union(own.filter(is_called))
@@ -86,5 +87,5 @@ def of_host(rank: RankTrace) -> int:
     # The shortest are mostly within others.
     operators = own.filter(is_operator, lasts > _SHORT_NS)
     doing = [operators, rank.cached(calling_nothing)]
-    spans, waiting = (pl.concat([frame[["start_ns", "end_ns"]] for frame in frames]) for frames in (doing, waits))
+    spans, waiting = (pl.concat([frame[:, ["start_ns", "end_ns"]] for frame in frames]) for frames in (doing, waits))
     return intervals.total_ns(intervals.subtract(spans, waiting))

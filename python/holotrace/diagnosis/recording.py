@@ -48,7 +48,7 @@ def dense(rank: RankTrace) -> pl.DataFrame:
     None of them where calls are fewer, or where the recorder measured what it takes.
     """
     if measured_step_ns(rank) is not None:
-        return intervals.union(_NONE.select("start_ns", "end_ns"))
+        return intervals.union(_NONE)
     calls = rank.cached(host_calls)
     # A graph is one launch of many kernels.
     launches = rank[LAUNCHES].drop_nulls("tid").unique("launch_id")
@@ -57,7 +57,7 @@ def dense(rank: RankTrace) -> pl.DataFrame:
     found = pl.concat([_NONE, *runs])
     calling_ns, count = found.select((pl.col("end_ns") - pl.col("start_ns")).sum(), pl.col("count").sum()).row(0)
     is_dense = count >= _CALLS_PER_LAUNCH * int(by_thread["count"].sum()) and calling_ns <= _MOST_NS * count
-    return intervals.union(found.filter(is_dense).select("start_ns", "end_ns"))
+    return intervals.union(found.filter(is_dense))
 
 
 def _runs(starts: pl.Series) -> pl.DataFrame:

@@ -6,7 +6,7 @@ import re
 
 import polars as pl
 
-from holotrace.core.plans import done
+from holotrace.core.plans import columns, done, not_null, without
 from holotrace.core.trace import RankTrace
 from holotrace.derive import intervals
 from holotrace.derive.names import distinct
@@ -73,13 +73,13 @@ def rows(rank: RankTrace) -> pl.DataFrame:
     if standing.is_empty() and beside.is_empty():
         return _for_nothing(copying)
     waits = _waits(rank, copying)
-    parts = [waits.select(*known, "asked_by", "is_wait"), stalls.select(known), beside]
+    parts = [waits[:, [*known, "asked_by", "is_wait"]], stalls[:, known], beside]
     # What frees memory waits, too.
     stops = pl.concat(parts, how="diagonal").unique(["cause", "returned_ns"], keep="first", maintain_order=True)
     if stops.is_empty():
         return pl.DataFrame(schema=_SCHEMA)
     every = rank.cached(host.of_all_devices)
-    spans = stops.select(start_ns="began_ns", end_ns="returned_ns")
+    spans = columns(stops, start_ns="began_ns", end_ns="returned_ns")
     stops = stops.hstack([intervals.uncovered_ns(spans, every.found).alias("won_ns")])
     # Some classes are one thing, whatever names it has.
     key = pl.when(pl.col("cause").is_in(BY_NAME)).then("responsible").alias("key")
@@ -99,14 +99,14 @@ def rows(rank: RankTrace) -> pl.DataFrame:
     later = standing if beside.is_empty() else pl.concat([standing, _launching(rank)])
     freed = device_waits.freeing(rank)["returned_ns"]
     found = []
-    for cause, thing, name in things.select("cause", "key", "responsible").iter_rows():
+    for cause, thing, name in things[:, ["cause", "key", "responsible"]].iter_rows():
         found.append(_of(str(cause), name, stops, standing if (cause, thing) in in_gaps else later, freed))
         if (cause, thing) in in_gaps & besides:
             # It is not laid to what goes on beside the device's work.
             is_beside = pl.col("event_id").is_in(pl.lit(beside["event_id"]).implode())
             alone = _of(str(cause), name, stops.filter(is_beside | (pl.col("cause") != cause)), later, freed)
             found.append(alone.filter(pl.col("kind").is_in(LATE)))
-    found = [each.drop("kind") for each in found]
+    found = [without(each, "kind") for each in found]
     return pl.concat(
         [pl.DataFrame(schema=_SCHEMA), *found, _calling(rank, standing), _for_nothing(beside), _for_nothing(copying)]
     )
@@ -131,12 +131,12 @@ def _for_nothing(stops: pl.DataFrame) -> pl.DataFrame:
 def _standing(rank: RankTrace) -> pl.DataFrame:
     """What hosts stand still for in gaps."""
     is_standing = pl.col("cause").is_in(STANDING) & (pl.col("share_ns") > _LEAST_NS)
-    return rank.cached(host.gaps).filter(is_standing).select(_GAP)
+    return rank.cached(host.gaps)[:, _GAP].filter(is_standing)
 
 
 def _launching(rank: RankTrace) -> pl.DataFrame:
     """What hosts launch too late in gaps, whether or not that is laid to a wait before it."""
-    return rank.cached(host.gaps).filter(pl.col("cause").is_in(LATE)).select(_GAP)
+    return rank.cached(host.gaps)[:, _GAP].filter(pl.col("cause").is_in(LATE))
 
 
 def _calling(rank: RankTrace, standing: pl.DataFrame) -> pl.DataFrame:
@@ -148,12 +148,12 @@ def _calling(rank: RankTrace, standing: pl.DataFrame) -> pl.DataFrame:
         return pl.DataFrame(schema=_SCHEMA)
     waits = lead.long(rank.cached(host.of_launching_threads))
     called = intervals.subtract(
-        rank.cached(own_time.calling), waits.select(start_ns="began_ns", end_ns="returned_ns").sort("start_ns")
+        rank.cached(own_time.calling), columns(waits, start_ns="began_ns", end_ns="returned_ns")
     )
     gaps = standing.lazy().sort("start_ns", "end_ns").unique("end_ns", keep="first", maintain_order=True)
     begun = gaps.select(_at(), "end_ns", "share_ns", "start_ns", before_ns=pl.col("end_ns").shift(1))
     after = begun.sort("since_ns").join_asof(
-        waits[["returned_ns"]].lazy(),
+        waits[:, ["returned_ns"]].lazy(),
         left_on="since_ns",
         right_on="returned_ns",
         coalesce=False,
@@ -201,7 +201,7 @@ def _waits(rank: RankTrace, copying: pl.DataFrame) -> pl.DataFrame:
     waits = rank.cached(host.of_launching_threads)
     asked_by = open_calls.asked_by(rank.cached(host_calls), waits["event_id"]).alias("asked_by")
     told = waits.hstack([asked_by, *beside_the_step(rank, waits["event_id"])])
-    copies = copying.select("event_id", copying="cause", copy="responsible")
+    copies = columns(copying, "event_id", copying="cause", copy="responsible")
     return told.join(copies, on="event_id", how="left", maintain_order="left").with_columns(
         cause=pl.coalesce("cause", "copying", pl.lit(SYNCHRONIZATION)),
         responsible=pl.coalesce("name", "copy", "responsible"),
@@ -215,7 +215,7 @@ def _allocating(rank: RankTrace) -> pl.DataFrame:
     names = [name for name in rank.cached(call_names) if name.startswith(ALLOCATING)]
     if not names:
         return pl.DataFrame(schema=_STOPS)
-    threads = rank.cached(host.of_all_devices).found["tid"].drop_nulls().unique()
+    threads = not_null(distinct(rank.cached(host.of_all_devices).found["tid"]))
     long = calls.filter(among(calls["name"], names), pl.col("end_ns") - pl.col("start_ns") > _LEAST_NS)
     return long.filter(pl.col("tid").is_in(pl.lit(threads).implode())).select(
         "event_id",
@@ -237,15 +237,15 @@ def _beside_work(rank: RankTrace, stalls: pl.DataFrame) -> pl.DataFrame:
     if long.is_empty():
         return pl.DataFrame(schema=_STOPS)
     # What others launch meanwhile it waits for, as for the thread of autograd.
-    launched = rank[host.WORK_EVENTS]["launch_ns"].drop_nulls().sort()
+    launched = not_null(rank[host.WORK_EVENTS]["launch_ns"]).sort()
     is_alone = launched.search_sorted(long["start_ns"]) == launched.search_sorted(long["end_ns"])
-    others = stalls.select(start_ns="began_ns", end_ns="returned_ns")
+    others = columns(stalls, start_ns="began_ns", end_ns="returned_ns")
     is_apart = intervals.uncovered_ns(long, others) == long["end_ns"] - long["start_ns"]
+    if not (is_alone & is_apart).any():
+        return pl.DataFrame(schema=_STOPS)
     apart = long.filter(is_alone & is_apart)
     # No window begins before the one before it has ended.
     windows = apart.filter(pl.col("start_ns") >= pl.col("end_ns").cum_max().shift(1).fill_null(pl.col("start_ns")))
-    if windows.is_empty():
-        return pl.DataFrame(schema=_STOPS)
     told = open_calls.of(calls, windows, fallback=rank.cached(main_thread), ignored=rank.cached(telling_nothing)).shares
     ordered = told.sort("share_ns", "cause", "responsible", descending=[True, False, False])
     most = ordered.unique("window", keep="first", maintain_order=True).filter(pl.col("cause").is_in(STALLING))

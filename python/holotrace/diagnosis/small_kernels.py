@@ -52,8 +52,6 @@ def rows(rank: RankTrace) -> pl.DataFrame:
     further ahead until it waits for its device again. Other columns as of ``recovered.rows``.
     """
     found = rank.cached(chains)
-    if found.is_empty():
-        return pl.DataFrame(schema=_SCHEMA)
     parts = rank.cached(host.gaps).select("cause", "start_ns", "end_ns", "share_ns").sort("end_ns")
     spans = found.select("first_ns", "last_ns", "responsible", "event_id")
     known = parts.join_asof(

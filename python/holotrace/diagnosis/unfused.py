@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from holotrace.core.plans import done
+from holotrace.core.plans import done, without
 from holotrace.core.tables import CPU_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import launched_by, modelled_work, optimizer_ranges
@@ -174,7 +174,7 @@ def optimizer(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
         .filter(pl.col("start_ns") < pl.col("until_ns"))
         .select("row", "range", "kind")
     )
-    inside = _with_pauses(rank, calls[within["row"]].hstack(within.drop("row")))
+    inside = _with_pauses(rank, calls[within["row"]].hstack(without(within, "row")))
     found = [
         beyond(one, needed).select(
             "op_id", "time_ns", cause=pl.lit(UNFUSED_OPTIMIZER), name=pl.lit(str(name)), detail=pl.lit(None, pl.String)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from holotrace.core.patterns import compiled
+
 GEMM, ATTENTION, CONVOLUTION, NORM, ELEMENTWISE = "gemm", "attention", "convolution", "norm", "elementwise"
 REDUCTION, COPY, EMBEDDING, MOE, OPTIMIZER = "reduction", "copy", "embedding", "moe", "optimizer"
 COMMUNICATION, RNG, SORT, FFT, LINALG, OTHER = "communication", "rng", "sort", "fft", "linalg", "other"
@@ -184,11 +186,7 @@ _SCOPES = (
 )
 _PROGRAM = re.compile(r"^p?jit\([^/]*\)/")
 _KNOWN_WORDS = tuple((category, frozenset(words.split())) for category, words in _WORDS)
-_COMPILED_SCOPES = tuple((category, re.compile(pattern)) for category, pattern in _SCOPES)
 _SEPARATORS = re.compile(r"[^a-z]+")
-_COMPILED_KERNELS = tuple((category, re.compile(pattern)) for category, pattern in _KERNELS)
-_COMPILED_OPERATORS = tuple((category, re.compile(pattern)) for category, pattern in _OPERATORS)
-_COMPILED_FUSED = tuple((category, re.compile(pattern)) for category, pattern in _IN_FUSED)
 # The digits and letters behind are of the kernel's arguments.
 _TRITON = "triton"  # what the model of its kernels is called
 _UNNAMED = re.compile(r"triton_+(\d+[a-z]+)*\d*")
@@ -204,15 +202,15 @@ def of_kernel(name: str) -> str:
     whole = _LIBRARY.sub("", name.replace("(anonymous namespace)", "").lower())
     if fused := _FUSED.match(whole):
         return _of_fused(fused["kind"], fused["operators"])
-    category = _first(_COMPILED_KERNELS, _ARGUMENTS.sub("", whole))
+    category = _first(_KERNELS, _ARGUMENTS.sub("", whole))
     if category == OTHER:
-        category = _first(_COMPILED_KERNELS, whole)
+        category = _first(_KERNELS, whole)
     return _of_words(whole) if category == OTHER and _INSTRUCTION.fullmatch(whole) else category
 
 
 def _of_fused(kind: str, operators: str) -> str:
     """The category of a kernel that Inductor made of these operators."""
-    category = _first(_COMPILED_FUSED, operators)
+    category = _first(_IN_FUSED, operators)
     if category != OTHER:
         return category
     if kind in ("red", "per"):
@@ -243,7 +241,7 @@ def is_of_kernels(name: str, of_model: str | None) -> bool:
 def _by_operator(name: str, of_model: str | None) -> str:
     if of_model is not None:
         return _OF_FAMILY.get(of_model, of_model)
-    return _first(_COMPILED_OPERATORS, _LIBRARY.sub("", name.lower()))
+    return _first(_OPERATORS, _LIBRARY.sub("", name.lower()))
 
 
 @lru_cache(maxsize=1 << 16)
@@ -269,7 +267,7 @@ def of_instruction(name: str, kind: str, scope: str, target: str, inside: str = 
         is_convolution = said == CONVOLUTION or _of_words(inside) == CONVOLUTION
         return CONVOLUTION if is_convolution and has_product else GEMM
     # What a whole program is called tells nothing of its parts.
-    of_scope = _first(_COMPILED_SCOPES, _PROGRAM.sub("", scope).lower())
+    of_scope = _first(_SCOPES, _PROGRAM.sub("", scope).lower())
     if of_scope != OTHER:
         return of_scope
     of_inside = _of_words(inside)
@@ -286,5 +284,5 @@ def _of_words(text: str) -> str:
     return next((category for category, known in _KNOWN_WORDS if words & known), OTHER)
 
 
-def _first(rules: tuple[tuple[str, re.Pattern[str]], ...], name: str) -> str:
-    return next((category for category, pattern in rules if pattern.search(name)), OTHER)
+def _first(rules: tuple[tuple[str, str], ...], name: str) -> str:
+    return next((category for category, pattern in compiled(rules) if pattern.search(name)), OTHER)

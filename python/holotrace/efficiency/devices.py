@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from holotrace.core import toml
 from holotrace.errors import InputError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _TERA = 1e12
 _GIGA = 1e9
@@ -100,8 +95,8 @@ def _ours() -> tuple[dict[str, Any], ...]:
 
 def _read(path: Path) -> tuple[dict[str, Any], ...]:
     try:
-        rows = tomllib.loads(path.read_text(encoding="utf-8")).get("device", [])
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        rows = toml.read(path).get("device", [])
+    except (OSError, ValueError) as error:
         raise InputError(f"{path}: the table of peaks cannot be read: {error}") from None
     for row in rows:
         _check(row, path)

@@ -37,7 +37,7 @@ class Recorded:
         # With a gap between them they are no run of steps that others could be looked at in.
         steps = (first, last) if count and first is not None and last - first + 1 == count else None
         events = (row["event_count"] or 0, row["device_event_count"] or 0)
-        return cls(row["rank"], bool(problems["problem"].is_in(CUT).any()), count, steps, events)
+        return cls(row["rank"], not set(CUT).isdisjoint(problems["problem"]), count, steps, events)
 
 
 @dataclass(frozen=True)

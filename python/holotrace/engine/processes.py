@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent import futures
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import get_context, resource_tracker
+from importlib import import_module
 from typing import Any, TypeVar
 
 import polars as pl
@@ -37,7 +39,7 @@ class Processes(Executor):
         # Each thread looks after one process.
         self._threads = ThreadPoolExecutor(workers, "holotrace", initializer=_start_processes_uninterrupted)
         self._mine = threading.local()
-        self._all: list[ProcessPoolExecutor] = []
+        self._all: list[futures.ProcessPoolExecutor] = []
         self._ended = False
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
@@ -52,7 +54,7 @@ class Processes(Executor):
             process.shutdown(wait, cancel_futures=cancel_futures)
 
     def _run(self, fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
-        process: ProcessPoolExecutor | None = getattr(self._mine, "process", None)
+        process: futures.ProcessPoolExecutor | None = getattr(self._mine, "process", None)
         try:
             if process is None:
                 process = self._mine.process = self._started()
@@ -61,9 +63,9 @@ class Processes(Executor):
             self._mine.process = None
             raise
 
-    def _started(self) -> ProcessPoolExecutor:
+    def _started(self) -> futures.ProcessPoolExecutor:
         # A fork would copy locks that threads of Polars hold.
-        process = ProcessPoolExecutor(1, get_context("spawn"), initializer=_begin)
+        process = futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=_begin)
         with _STARTING, _polars_threads(self._polars_threads):
             if self._ended:
                 raise BrokenExecutor("it was shut down")
@@ -113,7 +115,7 @@ def _start_processes_uninterrupted() -> None:
     # What a thread blocks, the processes that it starts block too: from their start, when nobody could handle it.
     if hasattr(signal, "pthread_sigmask"):
         # Whoever starts this first would unblock them.
-        resource_tracker.ensure_running()
+        import_module("multiprocessing.resource_tracker").ensure_running()
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 import polars as pl
 
 from holotrace.core.native import native
-from holotrace.core.plans import done
+from holotrace.core.plans import columns, constant, done, not_null
 from holotrace.core.tables import DEVICE_EVENTS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import unrecorded_waits
-from holotrace.derive.kernel_kinds import SYNC, WORK
+from holotrace.derive.kernel_kinds import IS_WORK, SYNC
 from holotrace.derive.names import distinct
 from holotrace.derive.step_graph import GraphRules
 from holotrace.graph.host import Host
@@ -40,19 +40,20 @@ _NOBODY, _UNKNOWN = 2**32 - 1, -(2**63)
 
 def works(rank: RankTrace) -> pl.DataFrame:
     """Kernels and copies in the order of their queues."""
-    found = rank[EVENTS_READ].lazy().filter(pl.col("kind").is_in(WORK)).with_columns(pl.col("device").fill_null(0))
+    found = rank[EVENTS_READ].lazy().filter(IS_WORK).with_columns(pl.col("device").fill_null(0))
     queue = pl.struct("device", "stream").rank("dense").cast(pl.UInt32)
     return done(found.with_columns(queue=queue).sort("queue", "start_ns", "event_id").with_row_index("activity"))
 
 
 def waits(work: pl.DataFrame) -> pl.DataFrame:
     """Works of which the second waited for the first, as their times tell: after_id, waits_id."""
-    return unrecorded_waits.of_work(work).select("after_id", waits_id="held_id")
+    return columns(unrecorded_waits.of_work(work), "after_id", waits_id="held_id")
 
 
 def syncs(rank: RankTrace) -> pl.DataFrame:
     """Synchronisations as the profiler recorded them."""
-    return rank[EVENTS_READ].filter(pl.col("kind") == SYNC).with_columns(pl.col("name").cast(pl.String))
+    found = rank[EVENTS_READ].filter(pl.col("kind") == SYNC)
+    return found.with_columns(found["name"].cast(pl.String))
 
 
 def joined(
@@ -87,7 +88,7 @@ def joined(
     calls = on_host.calls
     of_calls = calls.select(
         *("event_id", "thread", "start_ns", "end_ns", "activity"),
-        name=calls["name"].to_physical().fill_null(_NOBODY).cast(pl.UInt32),
+        name=pl.col("name").to_physical().fill_null(_NOBODY).cast(pl.UInt32),
         traits=_traits(calls["name"], can_wait),
     )
     edges, own = native.device_graph(
@@ -97,10 +98,10 @@ def joined(
 
 
 def _traits(names: pl.Series, can_wait: Callable[[str], bool]) -> pl.Series:
-    known = distinct(names).drop_nulls()
+    known = not_null(distinct(names))
     codes, traits = known.to_physical(), [_trait(name, waits=can_wait(name)) for name in known]
     if not any(traits):
-        return pl.repeat(0, len(names), dtype=pl.UInt8(), eager=True)
+        return constant("traits", 0, len(names), pl.UInt8())
     found: pl.Series = names.to_physical().replace_strict(codes, traits, default=0, return_dtype=pl.UInt8())
     return found
 

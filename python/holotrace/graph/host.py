@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from holotrace.core.native import native
-from holotrace.core.plans import done
+from holotrace.core.plans import done, without
 from holotrace.core.tables import ANNOTATIONS, CPU_OPS, RUNTIME_CALLS, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import exchange_waits
@@ -65,20 +65,19 @@ def of(rank: RankTrace, work: pl.DataFrame, *, has_queries: bool) -> Host:
     steps = done(of_steps.with_columns(pl.col("thread").fill_null(main)))
     threads = 1 + max(main, *(int(frame["thread"].max() or 0) for frame in (spans, steps)))  # type: ignore[arg-type]
     tables = native.host_graph(
-        spans.select("thread", "start_ns", "end_ns", "role"),
-        steps.select("thread", "start_ns", "end_ns"),
+        spans[:, ["thread", "start_ns", "end_ns", "role"]],
+        steps[:, ["thread", "start_ns", "end_ns"]],
         threads,
         main,
     )
     cut, edges, begun, points = (pl.DataFrame(table) for table in tables)
-    calls = spans.select("event_id", "name", "start_ns", "end_ns", "thread", begun["activity"]).filter(
-        spans["role"] == _CALL, begun["activity"].is_not_null()
-    )
+    called = spans[:, ["event_id", "name", "start_ns", "end_ns", "thread"]].hstack([begun["activity"]])
+    calls = called.filter(spans["role"] == _CALL, pl.col("activity").is_not_null())
     return Host(
         activities=_named(cut, spans),
         calls=calls,
         edges=edges,
-        steps=steps.select("step", "start_ns", "end_ns").hstack(points),
+        steps=steps[:, ["step", "start_ns", "end_ns"]].hstack(points),
         is_recorded=not spans.is_empty(),
     )
 
@@ -135,10 +134,10 @@ def _of_xla(rank: RankTrace, work: pl.DataFrame) -> Sequence[tuple[pl.DataFrame,
 
 def _spans(rank: RankTrace, asking: Collection[str], work: pl.DataFrame) -> Sequence[tuple[pl.DataFrame, pl.Expr]]:
     """The spans of all threads, with what each is."""
-    ops, ranges = rank[_OPS], rank[_RANGES].filter(~pl.col("on_device")).drop("on_device")
+    ops, ranges = rank[_OPS], without(rank[_RANGES].filter(~pl.col("on_device")), "on_device")
     both = ops.filter(pl.col("event_id").is_in(pl.lit(ranges["event_id"]).implode()))["event_id"]
     ranges = ranges.filter(~pl.col("event_id").is_in(pl.lit(both).implode()))
-    calls = rank[CALLS_READ].select(_SPAN)
+    calls = rank[CALLS_READ][:, _SPAN]
     names = [name for name in distinct(calls["name"]) if name in asking]
     asks = pl.col("name").is_in(pl.lit(pl.Series(names, dtype=calls.schema["name"])).implode())
     of_calls = pl.when(asks.fill_null(False)).then(_QUERY).otherwise(_CALL)
@@ -159,7 +158,7 @@ def _placed(kinds: Sequence[pl.DataFrame]) -> pl.DataFrame:
     def placed(spans: pl.DataFrame) -> pl.DataFrame:
         places = spans.lazy().select(place=pair(*_PLACE))
         thread = done(places.join(numbers, on="place", how="left", maintain_order="left"))["thread"]
-        return spans[[name for name in spans.columns if name not in _PLACE]].hstack([thread])
+        return spans[:, [name for name in spans.columns if name not in _PLACE]].hstack([thread])
 
     return pl.concat(placed(spans) for spans in kinds)
 

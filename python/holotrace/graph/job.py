@@ -10,6 +10,7 @@ from threading import RLock
 import polars as pl
 
 from holotrace.core.on_demand import Rows
+from holotrace.core.plans import constant
 from holotrace.core.schema import empty
 from holotrace.core.tables import RANK
 from holotrace.core.trace import JobTrace, RankTrace
@@ -409,7 +410,7 @@ def _rows(found: pl.DataFrame, lanes: pl.DataFrame, calls: pl.DataFrame, offsets
     known = lanes.with_columns(place=(lanes["lane"] + _of_ranks(lanes["rank"], before)).cast(_POINT))
     numbers = pl.int_range(int(counts["count"].sum()), dtype=_POINT, eager=True).alias("place").to_frame()
     moved = calls.drop_nulls("moved_ns")
-    call = pl.Series("call", [None], _POINT).new_from_index(0, found.height)
+    call = constant("call", None, found.height, _POINT())
     offset = _of_ranks(found["rank"], offsets).fill_null(0)
     own = pl.DataFrame(
         [

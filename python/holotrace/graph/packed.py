@@ -7,6 +7,7 @@ from io import BytesIO
 
 import polars as pl
 
+from holotrace.core.plans import constant
 from holotrace.core.schema import Column, Unit
 from holotrace.errors import InputError
 
@@ -43,7 +44,7 @@ def unpacked(
             raise InputError(
                 f"what was kept of the graph of rank {rank} is damaged; convert its trace again"
             ) from error
-        of_rank = pl.Series("rank", [rank], pl.Int32()).new_from_index(0, read.height)
+        of_rank = constant("rank", rank, read.height, pl.Int32())
         found[row].append(read.insert_column(0, of_rank))
     try:
         return {row: _joined(frames, schemas[row], made.get(row, ())) for row, frames in found.items()}

@@ -7,12 +7,12 @@ from collections.abc import Collection, Mapping
 import polars as pl
 
 from holotrace.core import arrow
-from holotrace.core.plans import done
+from holotrace.core.plans import columns, done
 from holotrace.core.schema import typed
 from holotrace.core.trace import RankTrace
 from holotrace.derive import collectives, exchange_waits, pauses, step_graph
 from holotrace.derive.epoch import base_ns
-from holotrace.derive.kernel_kinds import WORK
+from holotrace.derive.kernel_kinds import IS_WORK
 from holotrace.derive.steps import launched_in
 from holotrace.graph import device, host, packed, xla
 
@@ -80,7 +80,8 @@ def _part(rank: RankTrace, *, has_queries: bool) -> pl.DataFrame:
         edges = pl.concat([edges, waits.select(edges.columns)]).sort("to_point", "from_point")
         own = pl.concat([own, waiting.select(own.columns)])
     steps = threads.steps if not is_xla else xla.begun(threads.steps, work, rank)
-    steps = steps.sort("start_ns", "step").rename({"begin": "from_point", "end": "to_point"})
+    steps = steps.sort("start_ns", "step")
+    steps = columns(steps, "step", "start_ns", "end_ns", from_point="begin", to_point="end")
     # Each of these is let go when it is packed, before the next is made.
     found = [_packed(EDGE, packed.edges(edges))]
     del edges
@@ -167,7 +168,7 @@ def _recorded(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:
     none = pl.DataFrame(schema={"after_id": pl.UInt32(), "waits_id": pl.UInt32()})
     if asked.is_empty():
         return none, none
-    work = rank[device.EVENTS_READ].filter(pl.col("kind").is_in(WORK))
+    work = rank[device.EVENTS_READ].filter(IS_WORK)
     both = pl.concat(
         [work.with_columns(call_id="launch_id", sync=pl.lit(None, pl.String)), asked], how="diagonal_relaxed"
     )
@@ -184,4 +185,4 @@ def _recorded(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 def _collectives(rank: RankTrace, work: pl.DataFrame) -> pl.DataFrame:
     calls = rank.cached(collectives.calls)
-    return calls.join(work.select("event_id", "activity"), on="event_id")
+    return calls.join(work[:, ["event_id", "activity"]], on="event_id")

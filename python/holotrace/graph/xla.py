@@ -13,7 +13,7 @@ from holotrace.core.tables import ANNOTATIONS, CPU_OPS, DEVICE_EVENTS, MODULES, 
 from holotrace.core.trace import RankTrace
 from holotrace.derive import groups, host_activities, pauses
 from holotrace.derive.host_activities import BACK_PRESSURE, WAITING
-from holotrace.derive.kernel_kinds import COMPUTE, WORK
+from holotrace.derive.kernel_kinds import COMPUTE, IS_WORK
 from holotrace.derive.names import distinct
 from holotrace.derive.unrecorded_waits import WAITED_NS
 
@@ -132,13 +132,7 @@ def works(rank: RankTrace) -> pl.DataFrame:
     on_cpu = runs.filter(pl.col("plane").cast(pl.String).str.starts_with("/host"))["device"].unique()
     stream = pl.when(pl.col("device").is_in(pl.lit(on_cpu).implode())).then(0).otherwise("stream").alias("stream")
     reached = pl.col("end_ns").cum_max().shift(1).over(_PLACE)
-    placed = done(
-        rank[_EVENTS]
-        .lazy()
-        .filter(pl.col("kind").is_in(WORK))
-        .with_columns(pl.col("device").fill_null(0))
-        .with_columns(stream)
-    )
+    placed = done(rank[_EVENTS].lazy().filter(IS_WORK).with_columns(pl.col("device").fill_null(0)).with_columns(stream))
     # Each of these is most of the memory, so that none waits for the next.
     placed = groups.ordered(placed, [*_PLACE, "start_ns", "end_ns", "event_id"])
     placed = done(
@@ -146,7 +140,7 @@ def works(rank: RankTrace) -> pl.DataFrame:
     )
     placed = pl.concat([placed, _between(placed, runs)], how="diagonal_relaxed")
     placed = groups.ordered(placed, [*_PLACE, "start_ns", "event_id"])
-    calls = placed[["launch_id"]].join(rank.cached(_launches), on="launch_id", how="left", maintain_order="left")
+    calls = placed[:, ["launch_id"]].join(rank.cached(_launches), on="launch_id", how="left", maintain_order="left")
     return placed.with_columns(
         launch_id=calls["call_id"],
         launch_ns=pl.when(calls["call_id"].is_not_null()).then("launch_ns"),
@@ -182,7 +176,7 @@ def waits(work: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         .filter(pl.col("after_id").is_not_null(), pl.col("queue") != pl.col("after_queue"))
     )
     made = found.filter(pl.col("launch_ns").is_null()).select(event_id="waits_id", made_ns="after_launch_ns")
-    since = work[["event_id", "launch_ns"]].join(made, on="event_id", how="left", maintain_order="left")
+    since = work[:, ["event_id", "launch_ns"]].join(made, on="event_id", how="left", maintain_order="left")
     told = work.with_columns(since.select(launch_ns=pl.coalesce("launch_ns", "made_ns")))
     return found.select("after_id", "waits_id"), told
 

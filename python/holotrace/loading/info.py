@@ -11,6 +11,7 @@ from holotrace.core.schema import legible
 from holotrace.core.source import STEPS_ARE_NUMBERED, RankSource, believable
 from holotrace.core.tables import DEVICE_EVENTS, MODULES, PROBLEMS, RANK_INFO, STEPS
 from holotrace.core.trace import RankTrace
+from holotrace.derive import intervals
 from holotrace.derive.modelled_work import device_of
 from holotrace.derive.vendors import NVIDIA, VENDORS
 from holotrace.efficiency.devices import HOST, Device
@@ -84,13 +85,14 @@ def _peaks(device: Device | None) -> dict[str, str | float | None]:
 
 
 def _span(*tables: pl.DataFrame) -> dict[str, int | None]:
-    spans = pl.concat([table[["start_ns", "end_ns"]] for table in tables])
-    first, last = spans.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
-    return {"span_ns": None if first is None else int(last - first), "first_ns": first}
+    spans = pl.concat([table[:, ["start_ns", "end_ns"]] for table in tables])
+    first, last = intervals.ends(spans)
+    return {"span_ns": None if first is None or last is None else last - first, "first_ns": first}
 
 
 def _numbers(steps: pl.DataFrame) -> dict[str, int | None]:
-    first, last = steps.select(first=pl.col("step").min(), last=pl.col("step").max()).row(0)
+    first: Any = steps["step"].min()
+    last: Any = steps["step"].max()
     return {"first_step": first, "last_step": last}
 
 

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from holotrace.core import toml
 from holotrace.core.kinds import KindRule
 from holotrace.discovery import RankSource, Survey
 from holotrace.errors import InputError, UsageError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 # A file of rules, or rules.
 Rules = str | os.PathLike[str] | Sequence[KindRule]
@@ -35,10 +30,10 @@ def read(file: str | os.PathLike[str]) -> tuple[KindRule, ...]:
     """The rules in a file: tables ``[[rule]]``, each with a ``kind`` and a ``name``, a ``category`` or both."""
     path = Path(file)
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = toml.read(path)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}; name a file of rules for kinds") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except ValueError as error:
         raise InputError(f"{path} is no TOML ({error}); correct it") from error
     tables = content.get("rule")
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables) or len(content) > 1:

@@ -9,6 +9,7 @@ from functools import partial
 import polars as pl
 
 from holotrace.core.on_demand import Held, OnDemand, Tables, whole
+from holotrace.core.plans import constant
 from holotrace.core.schema import Table, filled, in_order, legible
 from holotrace.core.source import RankSource
 from holotrace.core.tables import ALL, CALLS, DEVICE_EVENTS, PROBLEMS, RANK_INFO, XLA_OPS
@@ -192,7 +193,9 @@ def _in_file(table: Table, known: Collection[str]) -> Table:
 
 def _place(source: RankSource, count: int) -> pl.DataFrame:
     """Whose and where each of some problems is."""
-    return pl.select(rank=pl.repeat(source.rank, count, dtype=pl.Int32()), file=pl.repeat(legible(source.path), count))
+    return pl.DataFrame(
+        [constant("rank", source.rank, count, pl.Int32()), constant("file", legible(source.path), count)]
+    )
 
 
 def _filled(held: Held | None, table: Table) -> Held:

@@ -49,7 +49,7 @@ def _parts_by_value(
     (y,) = chart.y
     unit = y.rpartition("_")[2]
     table = table.with_columns(pl.col(by).cast(pl.String).fill_null(fmt.NOTHING))
-    sums = table.group_by(by).agg(pl.col(y).sum()).sort(y, descending=True)
+    sums = table.group_by(by).agg(pl.col(y).sum()).sort(y, by, descending=[True, False])
     names = {value: f"{value}_{unit}" for value in sums[by]}
     parts = table.pivot(by, index=chart.x, values=y, aggregate_function="sum").sort(chart.x).fill_null(0).rename(names)
     named = {name: replace(columns[y], name=name) for name in names.values()}
