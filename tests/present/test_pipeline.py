@@ -42,6 +42,10 @@ def test_stages_are_said_to_wait_for_each_other_with_what_an_even_pipeline_waits
     assert "4 even stages with 8 micro-batches in each step wait 27%" in said
 
 
+def test_without_steps_nobody_knows_how_many_micro_batches_are_of_one() -> None:
+    assert waiting(*tables(row(4, 8)), 1) == "Stages of the pipeline wait for each other 30% of the time."
+
+
 def test_several_pipelines_have_as_many_stages_as_one() -> None:
     assert "4 even stages with 8 micro-batches" in waiting(*tables(row(4, 8, replicas=2)), STEPS)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from holotrace.derive import intervals
-from holotrace.derive.host_activities import COMPILATION, DISPATCH, PROGRAM, TRACING
+from holotrace.derive.host_activities import COMPILATION, DISPATCH, FUNCTION, PROGRAM, TRACING
 from holotrace.derive.names import decided
 
 # Compiling a program, as opposed to what goes before it (tracing, lowering) and is part of it (passes).
@@ -17,8 +17,8 @@ _MADE = r"backend_compile"
 # JAX names a program after the function that is called: "jit_" and its name, as far as that is made of letters.
 _FUNCTION = r"^PjitFunction\((.*)\)$"
 _NO_NAME = r"[^\w.-]"
-# How the profiler begins the names of functions in Python, and what those of JAX are called that trace others.
-_OF_PYTHON, _TRACING = "$", "trace_to_jaxpr"
+# What functions of JAX are called that trace others.
+_TRACING = "trace_to_jaxpr"
 
 
 def compilations(calls: pl.DataFrame) -> pl.DataFrame:
@@ -85,7 +85,7 @@ def _requests(told: pl.DataFrame, compiling: pl.DataFrame) -> pl.DataFrame:
     threads = compiling["tid"].unique()
     wanted = pl.col("activity").is_in([DISPATCH, TRACING]) & pl.col("tid").is_in(pl.lit(threads).implode())
     # Functions of JAX that start programs may start any number of them.
-    wanted &= ~pl.col("name").str.starts_with(_OF_PYTHON)
+    wanted &= ~pl.col("name").str.starts_with(FUNCTION)
     return intervals.union(told.filter(wanted)).rename({"start_ns": "from_ns", "end_ns": "until_ns"})
 
 

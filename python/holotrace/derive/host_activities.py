@@ -78,7 +78,8 @@ _OF_FUNCTIONS = (
 )
 # What programs of JAX call to wait for results that they do not read.
 _AWAITING = re.compile(r"block_until_ready$")
-_FUNCTION = "$"
+# How the profiler of JAX begins the name of a function in Python.
+FUNCTION = "$"
 # A program's own ranges are its code, whatever words their names hold, unless they move data or wait for it.
 _OF_RANGES = (READ_BACK, UPLOAD, INPUT)
 
@@ -122,5 +123,5 @@ def of_ranges(name: pl.Series, input_ranges: str) -> pl.Series:
 
 @lru_cache(maxsize=1 << 14)
 def _activity(name: str) -> str:
-    rules = compiled(_OF_FUNCTIONS if name.startswith(_FUNCTION) else _RULES)
+    rules = compiled(_OF_FUNCTIONS if name.startswith(FUNCTION) else _RULES)
     return next((activity for activity, pattern in rules if pattern.search(name, 0, LOOKED_AT)), _NOTHING)

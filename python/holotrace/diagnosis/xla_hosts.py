@@ -16,6 +16,7 @@ from holotrace.derive.host_activities import (
     BACK_PRESSURE,
     COMPILATION,
     DISPATCH,
+    FUNCTION,
     INPUT,
     INPUT_RANGES,
     PROGRAM,
@@ -40,8 +41,6 @@ _MOST_BETWEEN, _CALLER = 4, pl.format("code that calls {}", "name")
 _AHEAD = (*lead.AHEAD, classes.UNRECORDED)
 # What the program's own code does by its name, whatever is called below it.
 _BY_NAME = (classes.CHECKPOINT, classes.EVALUATION, classes.LOGGING, classes.COLLECTION)
-# How the profiler of JAX begins the name of a Python function.
-_FRAME = "$"
 # The class of the diagnosis that each part of a gap belongs to.
 _CLASSES = {
     COMPILATION: classes.COMPILATION,
@@ -393,7 +392,9 @@ def _interpreted(gaps: pl.DataFrame, activities: pl.DataFrame, rank: RankTrace) 
     A function that began before the recording did, such as the loop over steps, is not recorded itself.
     """
     own = activities.filter(pl.col("tid").is_in(pl.lit(host_time.stepping_threads(rank)).implode()), activity=PROGRAM)
-    functions = own.filter(decided(own["name"], lambda name: _FRAME if name.startswith(_FRAME) else None).is_not_null())
+    functions = own.filter(
+        decided(own["name"], lambda name: FUNCTION if name.startswith(FUNCTION) else None).is_not_null()
+    )
     calls = intervals.union(functions)
     called_ns = gaps["end_ns"] - gaps["start_ns"] - intervals.uncovered_ns(gaps, calls)
     first, after = (calls["start_ns"].search_sorted(gaps[end]).cast(pl.Int64) for end in ("start_ns", "end_ns"))

@@ -7,14 +7,13 @@ import polars as pl
 from holotrace.core.tables import HOST_CALLS, STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import device_time, host_time
+from holotrace.derive.host_activities import FUNCTION
 from holotrace.derive.names import distinct
 from holotrace.diagnosis import classes, lead, recording, xla_gaps
 
 _CALLS = HOST_CALLS.only("name", "tid", "start_ns")
 _OPS = XLA_OPS.only("device", "line", "is_async", "step", "end_ns", "self_ns")
 READS = (_OPS,)
-# How the profiler of JAX begins the name of a function in Python.
-_FRAME = "$"
 # What writing down takes of a function, and of an operation, which has two events, as measured: docs/decisions/0019.
 _FUNCTION_NS, OPERATION_NS = 400, 700
 # What hosts do for each step, so that they are ahead of devices with it where these have more to do.
@@ -62,7 +61,7 @@ def laid_to_functions(shares: pl.DataFrame, gaps: pl.DataFrame, rank: RankTrace)
 def _functions(rank: RankTrace) -> pl.Series:
     """When functions in Python began on the threads with the steps."""
     names = distinct(rank[_CALLS.only("name")]["name"])
-    functions = names.filter(names.cast(pl.String).str.starts_with(_FRAME))
+    functions = names.filter(names.cast(pl.String).str.starts_with(FUNCTION))
     calls = rank.where(_CALLS, pl.col("name").is_in(pl.lit(functions).implode()))
     threads = pl.lit(host_time.stepping_threads(rank)).implode()
     begun: pl.Series = calls.filter(pl.col("tid").cast(pl.String).is_in(threads))["start_ns"].sort()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import polars as pl
 
+from holotrace.present import exposed
 from holotrace.present import format as fmt
 
 _SENT, _RECEIVED = "send", "recv"
 _NEEDED = ("rank", "collective", "count", "exposed_ns")
 # Of two stages nothing tells a pipeline from ranks that exchange something.
 _FEWEST_STAGES = 3
+_FEWEST_STEPS = 2
 # Less of the time is no limit of a job.
 _LEAST_RATIO = 0.05
 # Schedules that wait for less than this part of it are of another kind.
@@ -26,20 +28,22 @@ def waiting(communication: pl.DataFrame | None, breakdown: pl.DataFrame | None, 
     Args:
         communication: The table of that analysis.
         breakdown: The table of ``time_breakdown``.
-        steps: How many every rank recorded.
+        steps: How many every rank recorded; 1 where there are none.
     """
     if communication is None or breakdown is None or not {*_NEEDED} <= {*communication.columns}:
         return ""
     stages, batches = _shape(communication, breakdown, steps)
-    ratio = _ratio(communication, breakdown)
+    is_told = pl.col("collective").is_in((_SENT, _RECEIVED))
+    ratio = exposed.ratio(communication, breakdown, float(communication.filter(is_told)["exposed_ns"].sum()))
     if stages < _FEWEST_STAGES or ratio <= _LEAST_RATIO:
         return ""
     said = f"Stages of the pipeline wait for each other {fmt.percent(ratio)} of the time"
     at_best = (stages - 1) / (batches + stages - 1)
-    if ratio < _AT_BEST_RATIO * at_best:
+    # Where steps are not known, or there is one, the messages may be those of several.
+    if steps < _FEWEST_STEPS or ratio < _AT_BEST_RATIO * at_best:
         return f"{said}."
     many = f"{batches} micro-batch{'es' if batches > 1 else ''} in each step"
-    return f"{said}; {stages} even stages with {many} wait {fmt.percent(at_best)}, and with more of them less."
+    return f"{said}; {stages} even stages with {many} wait {fmt.percent(at_best)}, and less with more micro-batches."
 
 
 def _shape(communication: pl.DataFrame, breakdown: pl.DataFrame, steps: int) -> tuple[int, int]:
@@ -47,8 +51,7 @@ def _shape(communication: pl.DataFrame, breakdown: pl.DataFrame, steps: int) -> 
 
     In a row, each stage but the first and the last exchanges twice as many messages as these, with two others.
     """
-    is_told = pl.col("collective").is_in((_SENT, _RECEIVED))
-    messages = communication.filter(is_told, pl.col("step").is_null() if "step" in communication.columns else True)
+    messages = communication.filter(pl.col("collective").is_in((_SENT, _RECEIVED)))
     each = pl.col("count").filter
     counts = messages.group_by("rank").agg(
         sent=each(pl.col("collective") == _SENT).sum(), received=each(pl.col("collective") == _RECEIVED).sum()
@@ -62,15 +65,3 @@ def _shape(communication: pl.DataFrame, breakdown: pl.DataFrame, steps: int) -> 
     if not is_row or (2 * counts.height) % of_ends or least % steps:
         return 0, 0
     return 2 * counts.height // of_ends, least // steps
-
-
-def _ratio(communication: pl.DataFrame, breakdown: pl.DataFrame) -> float:
-    """The part of the time in which ranks do nothing but exchange messages."""
-    whole = breakdown.filter(pl.col("step").is_null()) if "step" in breakdown.columns else breakdown
-    parts = ("compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns")
-    time_ns = float(whole.select(pl.sum_horizontal(pl.sum(*parts))).item() or 0)
-    messages = communication.filter(pl.col("collective").is_in((_SENT, _RECEIVED)))
-    own_ns, every_ns = float(messages["exposed_ns"].sum()), float(communication["exposed_ns"].sum())
-    # Several queues of a rank communicate at once.
-    exposed_ns = float(whole["exposed_comm_ns"].sum())
-    return exposed_ns / time_ns * own_ns / every_ns if time_ns and every_ns else 0.0

@@ -12,8 +12,8 @@ import polars as pl
 from holotrace.core.analysis import CAUSES, Finding, by_cost
 from holotrace.diagnosis.causes import FLOOR_RATIO, is_hidden
 from holotrace.diagnosis.classes import RECORDING
+from holotrace.present import exposed, pipeline
 from holotrace.present import format as fmt
-from holotrace.present import pipeline
 from holotrace.present.wording import sentence
 
 OF_JOB = " of the job"
@@ -34,7 +34,6 @@ _FACTORS = {
 }
 # More of the time than this goes into moving data where that is what limits a job.
 _MOVING_RATIO = 0.5
-_PARTS = ("compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns")
 _TO_COMPARE = (
     "Compare this bandwidth with what a benchmark of collectives reaches between these devices (nccl-tests, "
     "rccl-tests); the log of the library (NCCL_DEBUG=INFO) says which links and networks carry the data."
@@ -206,15 +205,11 @@ def _moving(communication: pl.DataFrame | None, breakdown: pl.DataFrame | None) 
     """
     if communication is None or breakdown is None or not {"lost_ns", "compared_count"} <= {*communication.columns}:
         return ""
-    whole = breakdown.filter(pl.col("step").is_null()) if "step" in breakdown.columns else breakdown
-    time_ns = float(whole.select(pl.sum_horizontal(pl.sum(*_PARTS))).item() or 0)
-    exposed = (pl.col("exposed_ns") - pl.col("lost_ns")).clip(lower_bound=0)
+    exposed_ns = (pl.col("exposed_ns") - pl.col("lost_ns")).clip(lower_bound=0)
     compared = communication.filter(pl.col("compared_count") == pl.col("count"))
-    moving = compared.with_columns(own_ns=pl.min_horizontal(exposed, "moving_ns"))
-    moving_ns, every_ns = float(moving["own_ns"].sum()), float(communication["exposed_ns"].sum())
-    # Several devices of a rank, and several streams, communicate at once.
-    exposed_ns = float(whole["exposed_comm_ns"].sum())
-    ratio = exposed_ns / time_ns * moving_ns / every_ns if time_ns and every_ns else 0.0
+    moving = compared.with_columns(own_ns=pl.min_horizontal(exposed_ns, "moving_ns"))
+    moving_ns = float(moving["own_ns"].sum())
+    ratio = exposed.ratio(communication, breakdown, moving_ns)
     if ratio <= _MOVING_RATIO:
         return ""
     rates = pl.col("bus_gbps").dot("own_ns") / pl.col("own_ns").sum()
