@@ -66,6 +66,16 @@ def test_waiting_for_data_is_not_told_from_waiting_for_a_rank_that_was_not_recor
     assert (whole, incomplete) == ([None], [1])
 
 
+@pytest.mark.parametrize("devices", [1, 2])
+def test_how_often_a_step_communicates_is_counted_by_device_and_not_over_all_groups(devices: int) -> None:
+    """15 % of a job on 8 hosts were no cause, as its two reductions in a step, in 16 groups, seemed to be several."""
+    at_once = visits().with_columns(exposed_ns=pl.col("left_ns") - pl.col("arrival_ns"), device=0)
+    again = at_once.with_columns(pl.col("match") + 4, device=pl.col("device") + 1)
+    job = Job(pl.DataFrame(), pl.concat([at_once, again]) if devices > 1 else at_once, (0, 1, 2, 3), 0)
+    (exposed,) = (found for found in transfers.causes(job) if found.cause == EXPOSED)
+    assert exposed.evidence["per_step_count"] == len(SIZES)
+
+
 def reductions(
     *times_us: tuple[int, int],
     elements: int = 12_000_000,

@@ -209,7 +209,7 @@ def _exposed(meetings: pl.DataFrame, job: Job, *, in_buckets: bool) -> Iterator[
             evidence={
                 "time_ns": int(table["exposed_transfer_ns"].sum()),
                 "count": table.height,
-                "per_step_count": every.height / max(1, every["step"].n_unique(), turns),
+                "per_step_count": _of_one(every, job) / max(1, every["step"].n_unique(), turns),
                 "exposed_ratio": round(mostly.height / usually.height, 3),
                 **({ABSENT: absent} if absent else {}),
                 **(
@@ -219,6 +219,14 @@ def _exposed(meetings: pl.DataFrame, job: Job, *, in_buckets: bool) -> Iterator[
                 ),
             },
         )
+
+
+def _of_one(meetings: pl.DataFrame, job: Job) -> float:
+    """How many of the meetings one device of one of their ranks takes part in, on average."""
+    members = meetings["member_ranks"].explode()
+    device = pl.col("device").n_unique() if "device" in job.visits.columns else pl.lit(1).alias("device")
+    count: int = max(job.visits.group_by("rank").agg(device)["device"])
+    return len(members) / max(1, members.n_unique() * count)
 
 
 def _within_what_hides(hideable: pl.DataFrame, every: pl.DataFrame, room: pl.DataFrame) -> pl.DataFrame:
