@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
+import pytest
 
 import symptoms
-from drawing import draw
+from drawing import draw, trace
 from holotrace.analyses.host_steps import PARTS
+from holotrace.core.tables import HLO
 from holotrace.job import Job
 from holotrace.present.wording import sentence
+from xla_drawing import frame
 
 
 def parts(job: Job, step: int = 1) -> dict[str, int]:
@@ -121,6 +126,37 @@ def test_a_result_that_is_read_back_is_said_with_the_range_it_is_read_in() -> No
     assert sentence(found) == "Reading results takes 4.00 µs in steps 1 and 3 (log_loss)"
     # It kept no device waiting.
     assert (found.severity, found.cost_ns) == ("info", None)
+
+
+@pytest.mark.parametrize(
+    ("function", "file", "name"),
+    [
+        # A loop in a file that compiles nothing, whose models are in others, was not known as the program's own.
+        ("$trainer.py:140 log_metrics", "model.py", "trainer.py:140 log_metrics"),
+        # Where a file compiles, its code is surer than what this calls.
+        ("$trainer.py:140 log_metrics", "train.py", "train.py:20 fit"),
+        ("$_metrics.py:9 compute", "model.py", "train.py:20 fit"),
+        ("$numeric.py:9 asarray", "model.py", "train.py:20 fit"),
+    ],
+)
+def test_a_result_that_is_read_back_is_said_with_the_line_that_reads_it(function: str, file: str, name: str) -> None:
+    """Functions of JAX and of libraries are between the program and what it reads."""
+    rank = trace(f"""
+        step |1111111|
+        call |FFFFFFF|
+        deep |GGGGGG.|
+        deep |HHHHH..|
+        deep |JJJJ...|
+        deep |.RR....|
+        F = $train.py:20 fit
+        G = {function}
+        H = $array.py:298 __float__
+        J = $profiler.py:417 wrapper
+        R = np.asarray(jax.Array)
+    """)
+    hlo = frame(HLO, [{"source": f"/home/user/{file}:12"}])
+    job = Job.from_ranks({0: replace(rank, tables={**rank.tables, "hlo": hlo})})
+    assert job.host_steps()["read_back_name"].to_list() == [name]
 
 
 def test_what_other_threads_read_back_is_no_early_read() -> None:

@@ -102,7 +102,7 @@ def _readers(steps: pl.DataFrame, activities: pl.DataFrame, rank: RankTrace) -> 
     reads = host_time.outermost(activities.filter(activity=READ_BACK)).select(
         "tid", at_ns="start_ns", took_ns=pl.col("end_ns") - pl.col("start_ns")
     )
-    known = reads.with_columns(step=launched_in(reads["at_ns"], steps), name=callers.around(rank, reads)).drop_nulls(
+    known = reads.with_columns(step=launched_in(reads["at_ns"], steps), name=callers.of_reads(rank, reads)).drop_nulls(
         ["step", "name"]
     )
     longest = known.sort("took_ns", "name", descending=[True, False]).unique("step", keep="first", maintain_order=True)

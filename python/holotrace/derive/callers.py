@@ -6,12 +6,17 @@ import polars as pl
 
 from holotrace.core.tables import HLO, HOST_CALLS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import host_time
-from holotrace.derive.names import distinct
+from holotrace.derive import host_activities, host_time
+from holotrace.derive.names import decided, distinct
 
 # What the profiler writes for functions of Python: "$train.py:63 main"; sources of programs are whole paths.
 _FUNCTION = r"^\$(\S+\.py):(\d+) "
 _OF_LIBRARIES = r"site-packages|dist-packages|/lib/python\d|^<"
+# Files of JAX and PyTorch/XLA that are between a program and the results that it reads.
+_READING = (
+    r"^\$(api|array|array_methods|callback|debugging|dispatch|multihost_utils|pjit|profiler|traceback_util|tree_util"
+    r"|xla_model)\.py:"
+)
 READS = (*host_time.READS, HLO.only("source"))
 
 
@@ -35,7 +40,54 @@ def _code(rank: RankTrace) -> pl.DataFrame:
 
 def around(rank: RankTrace, points: pl.DataFrame) -> pl.Series:
     """Who called at each of ``points``, of ``tid`` and ``at_ns``: "log_loss, train.py:63 main"; null if unknown."""
+    return _told(points, rank.cached(_code))
+
+
+def of_reads(rank: RankTrace, reads: pl.DataFrame) -> pl.Series:
+    """As ``around``, of reads of results; lines that compile nothing are told, too, where no other is known.
+
+    Files that compile nothing are only known by their names, which some of JAX may have as well. Of these, few are
+    between a program and what it reads; many are between it and what it compiles.
+    """
     code = rank.cached(_code)
+    if _innermost(reads, code)["line"].null_count() == 0:
+        return _told(reads, code)
+    names = distinct(rank[HOST_CALLS.only("name")]["name"]).drop_nulls().cast(pl.String)
+    is_code = (host_activities.of_calls(names) == host_activities.PROGRAM) & names.str.starts_with(
+        host_activities.FUNCTION
+    )
+    of_others = decided(names, host_time.of_library).is_not_null() | names.str.contains(_READING)
+    return _told(reads, code, _functions(rank, names.filter(is_code & ~of_others), reads["at_ns"].sort()))
+
+
+def _functions(rank: RankTrace, names: pl.Series, at_ns: pl.Series) -> pl.DataFrame:
+    """The functions of these names that are open at one of the times, in order, on whatever thread; as ``_code``."""
+    spans = rank.where(
+        HOST_CALLS.only("name", "tid", "start_ns", "end_ns"),
+        pl.col("name").cast(pl.String).is_in(pl.lit(names).implode()),
+    )
+    is_open = at_ns.search_sorted(spans["start_ns"]) < at_ns.search_sorted(spans["end_ns"])
+    return spans.filter(is_open).select(
+        pl.col("tid").cast(pl.String),
+        "start_ns",
+        "end_ns",
+        called=pl.lit(None, pl.String),
+        line=pl.col("name").cast(pl.String).str.strip_prefix(host_activities.FUNCTION),
+    )
+
+
+def _told(points: pl.DataFrame, code: pl.DataFrame, others: pl.DataFrame | None = None) -> pl.Series:
+    """The name of what is open at each point, with a line of the ``others`` where the ``code`` has none."""
+    found = _innermost(points, code)
+    if others is not None:
+        found = found.with_columns(pl.coalesce("line", _innermost(points, others)["line"]))
+    named = pl.concat_str("called", "line", separator=", ", ignore_nulls=True)
+    caller: pl.Series = found.select(caller=pl.when(named != "").then(named))["caller"]
+    return caller
+
+
+def _innermost(points: pl.DataFrame, code: pl.DataFrame) -> pl.DataFrame:
+    """For each point the innermost range, ``called``, and ``line`` that are open then on its thread, in its order."""
     numbered = points.select(pl.col("tid").cast(pl.String), "at_ns").with_row_index("point")
     open_then = numbered.join_where(
         code.rename({"tid": "code_tid"}),
@@ -48,6 +100,4 @@ def around(rank: RankTrace, points: pl.DataFrame) -> pl.Series:
         .group_by("point", maintain_order=True)
         .agg(pl.col("called").drop_nulls().first(), pl.col("line").drop_nulls().first())
     )
-    named = pl.concat_str("called", "line", separator=", ", ignore_nulls=True)
-    told = innermost.select("point", caller=pl.when(named != "").then(named))
-    return numbered.join(told, on="point", how="left", maintain_order="left")["caller"]
+    return numbered.join(innermost, on="point", how="left", maintain_order="left").select("called", "line")

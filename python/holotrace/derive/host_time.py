@@ -216,7 +216,7 @@ def _going_on(activities: pl.DataFrame, activity: str) -> pl.DataFrame:
 
 
 @lru_cache(maxsize=1 << 14)
-def _of_library(name: str) -> str | None:
+def of_library(name: str) -> str | None:
     """The name, if it is of a function that the program only calls."""
     in_file = _IN_FILE.search(name)
     module = in_file[1] if in_file else ""
@@ -274,10 +274,10 @@ def told(spans: pl.DataFrame, activities: pl.DataFrame) -> pl.DataFrame:
     )
     is_program = pl.col("activity") == PROGRAM
     half = pl.col("took_ns") * 2 >= pl.col("took_ns").max().over("span")
-    beside = beside.with_columns(is_of_library=decided(beside["name"], _of_library).is_not_null())
+    beside = beside.with_columns(is_of_library=decided(beside["name"], of_library).is_not_null())
     # Short ones that are called all the time are as much of their caller as one long one.
-    of_library = _MUCH * pl.max_horizontal("length_ns", "took_ns")
-    length = pl.when("is_of_library").then(of_library).otherwise("length_ns")
+    enough = _MUCH * pl.max_horizontal("length_ns", "took_ns")
+    length = pl.when("is_of_library").then(enough).otherwise("length_ns")
     named = (
         beside.filter(~is_program | half)
         .with_columns(order=pl.when(is_program).then(length).otherwise(-pl.col("took_ns")))

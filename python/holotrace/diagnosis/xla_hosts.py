@@ -470,7 +470,7 @@ def _with_callers(rank: RankTrace, activities: pl.DataFrame) -> tuple[pl.DataFra
     """The activities, and those of them in which the program asked for results, by the range and line that did."""
     is_asked = host_activities.asks_for_results(activities)
     asked = activities.filter(is_asked)
-    who = callers.around(rank, asked.select("tid", at_ns="start_ns"))
+    who = callers.of_reads(rank, asked.select("tid", at_ns="start_ns"))
     named = asked.with_columns(name=pl.coalesce(who.cast(pl.Categorical), "name"))
     return pl.concat([activities.filter(~is_asked), named]), named
 
