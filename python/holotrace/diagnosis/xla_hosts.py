@@ -27,7 +27,17 @@ from holotrace.derive.host_activities import (
 )
 from holotrace.derive.names import decided
 from holotrace.derive.steps import launched_in
-from holotrace.diagnosis import classes, lead, open_calls, rounds, xla_chains, xla_gaps, xla_recording, xla_saving
+from holotrace.diagnosis import (
+    classes,
+    lead,
+    open_calls,
+    rounds,
+    xla_awaited,
+    xla_chains,
+    xla_gaps,
+    xla_recording,
+    xla_saving,
+)
 from holotrace.diagnosis.calls import around_all
 from holotrace.diagnosis.host_parts import QUEUED, UNATTRIBUTED
 
@@ -111,7 +121,7 @@ def host(rank: RankTrace) -> Host:
     if not xla_gaps.is_on_host(rank) and not launches.is_empty():
         own = _own(rank, named)
         stops = pl.concat([_lasting_launches(rank), waits["returned_ns"]])
-        ways = xla_chains.begun(gaps, stops, _lasting(own), waits)
+        ways = xla_chains.begun(gaps, stops, xla_awaited.lasting(own), waits)
         late = gaps.filter(pl.col("window").is_in(pl.lit(ways["window"]).implode())).select(
             "window", "start_ns", "end_ns"
         )
@@ -123,7 +133,7 @@ def host(rank: RankTrace) -> Host:
     # So is what takes long to send, as input that takes long to load.
     is_late = pl.col("window").is_in(in_time) | (pl.col("share_ns") >= open_calls.LONG_NS)
     is_sent = (pl.col("cause") == classes.UPLOAD) & is_late
-    waits = waits.hstack([_early(rank, waits)])
+    waits = waits.hstack([xla_awaited.early(rank, waits)])
     early = waits.filter("is_early")
     # What no launch ends is late for nothing, and threads of the host that are devices would do nothing meanwhile. What
     # has a name is the rest of a wait.
@@ -135,77 +145,13 @@ def host(rank: RankTrace) -> Host:
     if xla_gaps.is_on_host(rank):
         laid = xla_recording.laid_to_functions(xla_recording.beyond_the_start(laid, gaps, rank), gaps, rank)
     launched = laid.join(gaps.select("window", launched_ns="launch_ns"), on="window", how="left", maintain_order="left")
-    waited = _with_ready(rank, pl.concat([waits, saved, _held_back(activities)], how="diagonal"), gaps)
+    held = xla_awaited.held_back(rank, activities, pl.concat([waits, saved], how="diagonal"))
+    waited = xla_awaited.with_ready(rank, pl.concat([waits, saved, held], how="diagonal"), gaps)
     return Host(_in_order(launched), launches, waited, _in_order(spent))
 
 
 def _in_order(parts: pl.DataFrame) -> pl.DataFrame:
     return parts.drop("window").sort("start_ns", "share_ns", "cause", descending=[False, True, False])
-
-
-def _held_back(activities: pl.DataFrame) -> pl.DataFrame:
-    """When threads waited to be able to start one more program, as devices take only so many ahead."""
-    waiting = _lasting(activities.filter(activity=BACK_PRESSURE))
-    return intervals.union(waiting).select(began_ns="start_ns", returned_ns="end_ns")
-
-
-def _with_ready(rank: RankTrace, waits: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:
-    """The waits with ``ready_ns``: those for programs that began before the recording may be until a gap began."""
-    ended = xla_gaps.program_runs(rank).select(ready_ns="end_ns").sort("ready_ns")
-    stood = gaps.select(stood_ns="start_ns", until_ns="end_ns").sort("stood_ns")
-    known = (
-        waits.sort("returned_ns")
-        .join_asof(ended, left_on="returned_ns", right_on="ready_ns", check_sortedness=False)
-        .join_asof(stood, left_on="returned_ns", right_on="stood_ns", check_sortedness=False)
-    )
-    in_gap = pl.when(pl.col("until_ns") >= pl.col("returned_ns")).then("stood_ns")
-    # Devices ran dry while it waited: for the last that they did, be it in the middle of a program.
-    is_last = (pl.col("stood_ns") > pl.col("began_ns")).fill_null(value=False)
-    # What had been there for long is of an earlier program than the last.
-    waited = pl.col("began_ns") < pl.col("ready_ns")
-    read_ns = pl.when(waited).then("ready_ns").otherwise(pl.coalesce(_read(rank, known), "ready_ns"))
-    return known.with_columns(
-        pl.coalesce(pl.when(is_last).then(in_gap), read_ns, in_gap, "returned_ns").alias("ready_ns")
-    )
-
-
-def _read(rank: RankTrace, waits: pl.DataFrame) -> pl.Series:
-    """When the programs were over that hosts wait for, by how many they had launched since; null where none is known.
-
-    Those that ran on when a wait of the same name was over were none that it waited for.
-    """
-    launched, over = rank.cached(_launched_and_over)
-    count = launched.search_sorted(waits["returned_ns"], side="right").cast(pl.Int64)
-    since = waits.select("responsible", count=count - _ended(over, waits))
-    place = count - since.select(pl.col("count").max().over("responsible")).to_series() - 1
-    known: pl.Series = over[place.clip(lower_bound=0)] if len(over) else pl.Series([None] * len(place), dtype=pl.Int64)
-    return pl.select(pl.when(pl.lit(place) >= 0).then(pl.lit(known))).to_series().alias("read_ns")
-
-
-def _launched_and_over(rank: RankTrace) -> tuple[pl.Series, pl.Series]:
-    """When programs were launched, in that order, and when each was over on all devices, with all before it."""
-    runs = xla_gaps.program_runs(rank).drop_nulls("launch_ns").group_by("launch_ns").agg(pl.col("end_ns").max())
-    ordered = runs.sort("launch_ns")
-    over: pl.Series = ordered["end_ns"].cum_max()
-    return ordered["launch_ns"], over
-
-
-def _ended(over: pl.Series, waits: pl.DataFrame) -> pl.Series:
-    """How many programs were over when each wait was."""
-    count: pl.Series = over.search_sorted(waits["returned_ns"], side="right").cast(pl.Int64)
-    return count
-
-
-def _early(rank: RankTrace, waits: pl.DataFrame) -> pl.Series:
-    """Whether each wait is for all that was launched: others leave devices something to do while the host goes on.
-
-    Devices that are threads of the host have nothing to do meanwhile that would not have to be done later.
-    """
-    if xla_gaps.is_on_host(rank):
-        return pl.repeat(value=True, n=waits.height, eager=True).alias("is_early")
-    launched, over = rank.cached(_launched_and_over)
-    count: pl.Series = launched.search_sorted(waits["returned_ns"], side="right").cast(pl.Int64)
-    return (count == _ended(over, waits)).alias("is_early")
 
 
 def _launches(rank: RankTrace, gaps: pl.DataFrame) -> pl.DataFrame:
@@ -306,11 +252,6 @@ def _own(rank: RankTrace, named: pl.DataFrame) -> pl.DataFrame:
     return named.filter(pl.col("tid").is_in(pl.lit(threads).implode()) | (pl.col("activity") == COMPILATION))
 
 
-def _lasting(own: pl.DataFrame) -> pl.DataFrame:
-    """What takes less than a gap has to last is never what took longest."""
-    return own.filter(pl.col("end_ns") - pl.col("start_ns") >= xla_gaps.MIN_GAP_NS)
-
-
 def _did(rank: RankTrace, every: pl.DataFrame, *spans: pl.DataFrame) -> list[pl.DataFrame]:
     """What the host did in each of several sorts of spans, as ``_explained`` tells it of gaps.
 
@@ -326,7 +267,7 @@ def _did(rank: RankTrace, every: pl.DataFrame, *spans: pl.DataFrame) -> list[pl.
 
 
 def _parts(rank: RankTrace, spans: pl.DataFrame, every: pl.DataFrame) -> pl.DataFrame:
-    own = _lasting(every)
+    own = xla_awaited.lasting(every)
     spans = xla_chains.cut(spans, host_time.outermost(own.filter(activity=PROGRAM)))
     parts = host_time.shares(spans, every, host_time.everywhere(every), host_time.stepping_threads(rank))
     # Without code of the program nothing tells of what is not recorded whether it is more than usual.
