@@ -40,7 +40,7 @@ def _code(rank: RankTrace) -> pl.DataFrame:
 
 def around(rank: RankTrace, points: pl.DataFrame) -> pl.Series:
     """Who called at each of ``points``, of ``tid`` and ``at_ns``: "log_loss, train.py:63 main"; null if unknown."""
-    return _told(points, rank.cached(_code))
+    return _named(_innermost(points, rank.cached(_code)))
 
 
 def of_reads(rank: RankTrace, reads: pl.DataFrame) -> pl.Series:
@@ -49,15 +49,20 @@ def of_reads(rank: RankTrace, reads: pl.DataFrame) -> pl.Series:
     Files that compile nothing are only known by their names, which some of JAX may have as well. Of these, few are
     between a program and what it reads; many are between it and what it compiles.
     """
-    code = rank.cached(_code)
-    if _innermost(reads, code)["line"].null_count() == 0:
-        return _told(reads, code)
+    found = _innermost(reads, rank.cached(_code))
+    if found["line"].null_count() and not (names := _of_programs(rank)).is_empty():
+        others = _functions(rank, names, reads["at_ns"].sort())
+        found = found.with_columns(pl.coalesce("line", _innermost(reads, others)["line"]))
+    return _named(found)
+
+
+def _of_programs(rank: RankTrace) -> pl.Series:
+    """The names of functions that are of no library that is known by its files, and tell no other activity."""
     names = distinct(rank[HOST_CALLS.only("name")]["name"]).drop_nulls().cast(pl.String)
-    is_code = (host_activities.of_calls(names) == host_activities.PROGRAM) & names.str.starts_with(
-        host_activities.FUNCTION
-    )
-    of_others = decided(names, host_time.of_library).is_not_null() | names.str.contains(_READING)
-    return _told(reads, code, _functions(rank, names.filter(is_code & ~of_others), reads["at_ns"].sort()))
+    functions = names.filter(names.str.starts_with(host_activities.FUNCTION) & ~names.str.contains(_READING))
+    is_code = host_activities.of_calls(functions) == host_activities.PROGRAM
+    of_programs: pl.Series = functions.filter(is_code & decided(functions, host_time.of_library).is_null())
+    return of_programs
 
 
 def _functions(rank: RankTrace, names: pl.Series, at_ns: pl.Series) -> pl.DataFrame:
@@ -76,11 +81,7 @@ def _functions(rank: RankTrace, names: pl.Series, at_ns: pl.Series) -> pl.DataFr
     )
 
 
-def _told(points: pl.DataFrame, code: pl.DataFrame, others: pl.DataFrame | None = None) -> pl.Series:
-    """The name of what is open at each point, with a line of the ``others`` where the ``code`` has none."""
-    found = _innermost(points, code)
-    if others is not None:
-        found = found.with_columns(pl.coalesce("line", _innermost(points, others)["line"]))
+def _named(found: pl.DataFrame) -> pl.Series:
     named = pl.concat_str("called", "line", separator=", ", ignore_nulls=True)
     caller: pl.Series = found.select(caller=pl.when(named != "").then(named))["caller"]
     return caller

@@ -31,11 +31,9 @@ def held_back(rank: RankTrace, activities: pl.DataFrame, waits: pl.DataFrame) ->
 def with_ready(rank: RankTrace, waits: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:
     """The waits with ``ready_ns``: those for programs that began before the recording may be until a gap began."""
     ended = xla_gaps.program_runs(rank).select(ready_ns="end_ns").sort("ready_ns")
-    # By the clocks of host and device, which are not quite one, it may be over just before its program.
-    nearly_ns = pl.min_horizontal(_CLOCKS_NS, (pl.col("returned_ns") - pl.col("began_ns")) // 2)
     stood = gaps.select(stood_ns="start_ns", until_ns="end_ns").sort("stood_ns")
     known = (
-        waits.with_columns(over_ns=pl.col("returned_ns") + nearly_ns)
+        waits.with_columns(over_ns=_over_ns())
         .sort("over_ns")
         .join_asof(ended, left_on="over_ns", right_on="ready_ns", check_sortedness=False)
         .with_columns(
@@ -79,8 +77,14 @@ def _launched_and_over(rank: RankTrace) -> tuple[pl.Series, pl.Series]:
 
 def _ended(over: pl.Series, waits: pl.DataFrame) -> pl.Series:
     """How many programs were over when each wait was."""
-    count: pl.Series = over.search_sorted(waits["returned_ns"], side="right").cast(pl.Int64)
+    count: pl.Series = over.search_sorted(waits.select(_over_ns()).to_series(), side="right").cast(pl.Int64)
     return count
+
+
+def _over_ns() -> pl.Expr:
+    """Until when what a wait is for may be over: the clocks of host and device are not quite one."""
+    nearly_ns = pl.min_horizontal(_CLOCKS_NS, (pl.col("returned_ns") - pl.col("began_ns")) // 2)
+    return (pl.col("returned_ns") + nearly_ns).alias("over_ns")
 
 
 def early(rank: RankTrace, waits: pl.DataFrame) -> pl.Series:
