@@ -7,6 +7,7 @@ from holotrace.stores import Stream
 
 __all__ = [
     "ArrowTable",
+    "Meetings",
     "Replay",
     "Space",
     "StepGraph",
@@ -322,6 +323,29 @@ def step_graph(
     for its launch; waiting 1: for a queue, 2: for a device, 3: for the work of after_id, 4: holds up the work of
     holds_id until that of after_id is done), after_id, holds_id. Roles are UInt8, ids and numbers UInt32, times Int64.
     """
+
+@type_check_only
+class Change(Protocol):
+    """What is different in a job that is replayed; see ``holotrace.diagnosis.meetings.Change``."""
+
+@final
+class Meetings:
+    """When ranks would meet, and end, if some of their time were not spent; see ``holotrace.diagnosis.meetings``.
+
+    ``visits`` are of ranks at meetings, on the clock of the job: match, rank, arrival_ns, left_ns, held_ns (for how
+    long it stood still until then), needed_ns (when it needed what it received) and ready_ns (when it had computed what
+    it sends), null where that is not known, queue (a number of the rank's own queue, from 0), held_ratio (how many of
+    the rank's operations of this kind it stood still for), is_of_one (whether the queue is that of its only device),
+    kernel (the number of that which is one of several messages, else null) and ended_ns (when that ended). ``ranks``
+    are rank, end_ns (null for one that does not end), offset_ns (how far its clock is ahead of that of the job) and
+    is_waiting (whether it is known when its host waited for its devices). ``late`` has rank, begun_ns, since_ns, gap_ns
+    and launched_ns, ``waits`` rank, returned_ns, began_ns and ready_ns, on the clocks of the ranks. Times, ranks and
+    matches are Int64, numbers UInt32.
+    """
+
+    def __new__(cls, visits: ArrowStream, ranks: ArrowStream, late: ArrowStream, waits: ArrowStream) -> Meetings: ...
+    def ends(self, change: Change) -> dict[int, int]:
+        """When each rank ends with the change, on the clock of the job."""
 
 @final
 class Replay:

@@ -10,7 +10,7 @@ import pytest
 
 import holotrace
 from holotrace.diagnosis import account, own_meetings
-from holotrace.diagnosis.meetings import Change, Late, Meetings
+from holotrace.diagnosis.meetings import LATE, Change, Meetings
 from trace_files import ALL_REDUCE, write_trace
 
 # No meetings.
@@ -23,6 +23,11 @@ NONE = pl.DataFrame(
         "group_ranks": pl.String(),
     }
 )
+
+
+def late(begun_ns: int, **times: int) -> pl.DataFrame:
+    """What rank 0 launched late."""
+    return pl.DataFrame([{"rank": 0, "begun_ns": begun_ns, **times}], LATE)
 
 
 def message(*, needed_ns: int | None) -> Meetings:
@@ -88,7 +93,7 @@ def test_a_message_that_comes_while_a_rank_waits_for_another_does_not_hold_it_ba
 )
 def test_a_faster_device_waits_longer_for_a_host_that_launches_late(change: Change, end_ns: int) -> None:
     """A slow device beside a slow data loader was worth too much: the loader takes as long with a faster one."""
-    alone = Meetings(NONE, {0: 300}, {}, {0: [Late(250, since_ns=70, gap_ns=150, launched_ns=250)]})
+    alone = Meetings(NONE, {0: 300}, {}, late=late(250, since_ns=70, gap_ns=150, launched_ns=250))
     assert alone.ends(change)[0] == end_ns
 
 
@@ -106,7 +111,7 @@ def test_a_faster_device_waits_longer_for_a_host_that_launches_late(change: Chan
 )
 def test_a_faster_device_begins_nothing_before_it_is_launched(change: Change, end_ns: int) -> None:
     """A slow device that kept up with its host was worth all of its slowness, though a fast one only waits."""
-    alone = Meetings(NONE, {0: 300}, {}, {0: [Late(250, since_ns=70, gap_ns=0, launched_ns=230)]})
+    alone = Meetings(NONE, {0: 300}, {}, late=late(250, since_ns=70, gap_ns=0, launched_ns=230))
     assert alone.ends(change)[0] == end_ns
 
 
@@ -116,14 +121,14 @@ def test_what_a_host_does_not_do_it_does_not_do_either_while_its_device_works(hi
 
     Some wait for others, whose devices wait for the loader, and theirs hid it until then.
     """
-    alone = Meetings(NONE, {0: 300}, {}, {0: [Late(250, since_ns=70, gap_ns=0, launched_ns=230)]})
+    alone = Meetings(NONE, {0: 300}, {}, late=late(250, since_ns=70, gap_ns=0, launched_ns=230))
     spent = {0: [(200, float(hidden_ns))]} if hidden_ns else {}
     assert alone.ends(Change({0: [(90, 60.0)]}, spent=spent))[0] == end_ns
 
 
 def test_a_host_that_had_waited_within_what_it_does_not_do_had_begun_that_before() -> None:
     """A checkpoint was worth two thirds of what it cost, as the host waits for copies within it."""
-    alone = Meetings(NONE, {0: 300}, {}, {0: [Late(250, since_ns=70, gap_ns=0, launched_ns=230)]})
+    alone = Meetings(NONE, {0: 300}, {}, late=late(250, since_ns=70, gap_ns=0, launched_ns=230))
     assert alone.ends(Change({0: [(240, 200.0)]}, spent={0: [(200, 180.0)]}))[0] == 100
 
 

@@ -11,6 +11,7 @@ mod groups;
 mod host_graph;
 mod interrupt;
 mod intervals;
+mod meetings;
 mod open_calls;
 mod parquet;
 mod replay;
@@ -52,6 +53,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(intervals::intersect, module)?)?;
     module.add_function(wrap_pyfunction!(intervals::total, module)?)?;
     module.add_function(wrap_pyfunction!(intervals::first_covered, module)?)?;
+    module.add_class::<meetings::Meetings>()?;
     module.add_function(wrap_pyfunction!(open_calls::open_calls, module)?)?;
     module.add_function(wrap_pyfunction!(trace_event::read_trace_event, module)?)?;
     module.add_function(wrap_pyfunction!(parquet::write_parquet, module)?)?;

@@ -63,8 +63,7 @@ from holotrace.diagnosis.classes import (
 )
 from holotrace.diagnosis.cores import DEVICE
 from holotrace.diagnosis.hidden import with_hidden
-from holotrace.diagnosis.host_clock import Wait
-from holotrace.diagnosis.meetings import Change, Late, Meetings, together
+from holotrace.diagnosis.meetings import Change, Meetings, together
 from holotrace.diagnosis.of_functions import CALL_NS
 from holotrace.diagnosis.texts_on_host import OF_HOSTS, XLA_OF_HOSTS
 from holotrace.diagnosis.transfers import ABSENT, EXPOSES, is_gathered
@@ -152,7 +151,8 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     ranks = tuple(windows["rank"].unique().sort())
     ends = dict(windows.select("rank", "at_ns").iter_rows())
     starts = {rank: start - offsets.get(rank, 0) for rank, start in windows.select("rank", "start_ns").iter_rows()}
-    meetings = Meetings(visits, ends, offsets, _late(rows, visits), _waits(rows))
+    waiting = {*rows.filter(pl.col("row").is_in([SPENT, WAITED]))["rank"]}
+    meetings = Meetings(visits, ends, offsets, late=_late(rows, visits), waits=_waits(rows), waiting=waiting)
     begun_ns = min(starts.values())
     job_ns = meetings.lasted_ns(starts)
     steps = rows.filter(pl.col("row") == account.STEP)["step"].n_unique()
@@ -256,15 +256,14 @@ def _is_of_devices(candidate: Candidate) -> bool:
     return not candidate.change.of_hosts and not candidate.change.later
 
 
-def _late(rows: pl.DataFrame, visits: pl.DataFrame) -> dict[int, list[Late]]:
-    """What each rank's host launched too late, by rank."""
-    late: dict[int, list[Late]] = {}
+def _late(rows: pl.DataFrame, visits: pl.DataFrame) -> pl.DataFrame:
+    """What each rank's host launched too late."""
     found = rows.filter(pl.col("row") == account.LATE)
     found = pl.concat([found.filter(pl.col("cause").is_null()), _awaited(found.drop_nulls("cause"), visits)])
     launched = pl.coalesce("end_ns", "at_ns")
-    for rank, *times in found.select("rank", "at_ns", "start_ns", "time_ns", launched).iter_rows():
-        late.setdefault(rank, []).append(Late(*times))
-    return late
+    return found.select(
+        pl.col("rank").cast(pl.Int64), begun_ns="at_ns", since_ns="start_ns", gap_ns="time_ns", launched_ns=launched
+    )
 
 
 def _awaited(pauses: pl.DataFrame, visits: pl.DataFrame) -> pl.DataFrame:
@@ -285,15 +284,10 @@ def _awaited(pauses: pl.DataFrame, visits: pl.DataFrame) -> pl.DataFrame:
     return known.filter(pl.col("last_ns") > _MOSTLY_RATIO * pl.col("time_ns")).select(pauses.columns)
 
 
-def _waits(rows: pl.DataFrame) -> dict[int, list[Wait]]:
-    """When each rank's host had waited for its devices, of those that launch whole programs."""
-    waits: dict[int, list[Wait]] = {}
-    for rank in rows.filter(pl.col("row") == SPENT)["rank"].unique():
-        waits[rank] = []
+def _waits(rows: pl.DataFrame) -> pl.DataFrame:
+    """When hosts that launch whole programs had waited for their devices."""
     found = rows.filter(pl.col("row") == WAITED)
-    for rank, *wait in found.select("rank", "at_ns", "start_ns", "end_ns", "name").iter_rows():
-        waits.setdefault(rank, []).append(Wait(*wait))
-    return waits
+    return found.select(pl.col("rank").cast(pl.Int64), returned_ns="at_ns", began_ns="start_ns", ready_ns="end_ns")
 
 
 def _is_of_shared_cores(candidate: Candidate, windows: pl.DataFrame) -> bool:

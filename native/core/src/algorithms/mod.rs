@@ -10,6 +10,7 @@ pub mod groups;
 pub mod held_up;
 pub mod host_graph;
 pub mod intervals;
+pub mod meetings;
 pub mod open_calls;
 pub mod order;
 pub mod places;
