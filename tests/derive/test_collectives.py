@@ -80,6 +80,31 @@ def test_calls_at_equal_distances_are_matched_by_the_clocks_that_all_else_tells(
     assert found["match"].n_unique() == len(rows) // 2
 
 
+def test_layers_that_repeat_are_matched_by_the_pauses_between_steps() -> None:
+    """A rank of a server that paused for 4.4 ms in each step, of 192 calls, was worth 3.8 of 70 ms: ranks of another
+    machine, whose clock differs by 0.5 ms, were matched with what came eight calls later."""
+    us, layers = 1_000, 120
+    ends = [10**18]
+    for number in range(1, 4 * layers):
+        ends.append(ends[-1] + (60 * us if number % 2 else 88 * us) + (4_400 * us if number % layers == 0 else 0))
+    random = Random(2)
+    rows = [
+        {
+            "rank": rank,
+            "operation": "k",
+            "end_ns": end_ns + rank * 520 * us + random.randint(0, 900),
+            "event_id": number,
+        }
+        for number, end_ns in enumerate(ends)
+        for rank in range(2)
+    ]
+    schema = {"rank": pl.Int32(), "operation": pl.Categorical(), "event_id": pl.UInt32()}
+    frame = pl.DataFrame(rows, schema_overrides=schema).with_columns(start_ns=pl.col("end_ns") - 20 * us)
+    found = matched(by_member(pl.concat([empty((RANK, *CALLS)), frame], how="diagonal_relaxed")))
+    assert found.group_by("match").agg(pl.col("event_id").n_unique())["event_id"].unique().to_list() == [1]
+    assert found["match"].n_unique() == len(ends)
+
+
 def test_devices_of_one_rank_are_matched_by_their_clock_however_their_calls_repeat() -> None:
     """One shift fitted calls at equal distances as well as another, and seconds lay between what was matched."""
     random = Random(1)

@@ -12,12 +12,16 @@ KEY = ("group", "group_ranks", "operation")
 _MOST_SHIFT = 32
 # ... and so many calls at the start of a recording are enough to see by how many.
 _COMPARED = 100
+# So many where these leave several: pauses, which come seldom, tell them apart.
+_MORE_COMPARED = 4_000
 # Few pairs fit by chance: a shift has to pair so many, and so much of the shorter recording.
 _PAIRS, _PAIRS_RATIO = 3, 0.7
 # Shifts that fit within this are equally good; ends of one collective differ by less.
 _SLACK_NS = 5_000
 # ... and so do the parts of their pairs that do not fit.
 _UNFIT_RATIO = 0.1
+# Of more calls those that do not fit by far are counted; by so many more, and so many times as many, a shift is wrong.
+_BY_FAR, _MORE_UNFIT, _MORE_UNFIT_RATIO = 4, 3, 1.5
 # Clocks of one machine differ by less than this; that of two machines is the same for all operations, up to the other.
 _ONE_CLOCK_NS, _SAME_NS = 200_000, 20_000
 
@@ -30,7 +34,7 @@ def of_ranks(ordered: pl.DataFrame, clocks: pl.DataFrame) -> pl.DataFrame:
     those count by which other operations, and ``clocks``, give the same difference. Devices of one rank share a clock,
     so that their ends say it themselves.
     """
-    fits = _fitting(_compared(ordered))
+    fits = _told_by_pauses(ordered, _fitting(_compared(ordered)))
     # Of ranks with other clocks the steps, which all count alike, say more than how far the clocks would be apart.
     is_apart, is_message = pl.col("apart_ns").abs() > _ONE_CLOCK_NS, pl.col("is_message")
     unlike = pl.when(is_apart).then(pl.col("other_step_ratio") + pl.col("unfit_ratio")).otherwise(-1.0)
@@ -47,8 +51,11 @@ def of_ranks(ordered: pl.DataFrame, clocks: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _compared(ordered: pl.DataFrame) -> pl.DataFrame:
-    """The first calls of each rank beside those that they belong to with each shift: how far apart these end."""
+def _compared(ordered: pl.DataFrame, tried: pl.DataFrame | None = None) -> pl.DataFrame:
+    """The first calls of each rank beside those that they belong to with each shift: how far apart these end.
+
+    With shifts that are ``tried`` for some operations these alone, and more calls.
+    """
     # Of a message only when it was sent and when the other went on with it tell of each other.
     ordered = ordered.with_columns(
         end_ns=pl.when(IS_SENT).then("start_ns").otherwise("end_ns"),
@@ -62,9 +69,7 @@ def _compared(ordered: pl.DataFrame) -> pl.DataFrame:
     # Of the rank that recorded most, each call is itself.
     others = ordered.join(most, on=["rank", *KEY], how="anti", nulls_equal=True)
     return (
-        others.filter(pl.col("ordinal") < _COMPARED)
-        .select("rank", "of_rank", *KEY, "ordinal", "end_ns", "step", "is_received")
-        .join(pl.DataFrame({"shift": range(-_MOST_SHIFT, _MOST_SHIFT + 1)}), how="cross")
+        _shifted(others.select("rank", "of_rank", *KEY, "ordinal", "end_ns", "step", "is_received"), tried)
         .with_columns(position=pl.col("ordinal") + pl.col("shift"))
         .join(reference, on=[*KEY, "position"], nulls_equal=True)
         .select(
@@ -74,6 +79,31 @@ def _compared(ordered: pl.DataFrame) -> pl.DataFrame:
             is_one_clock=pl.col("of_rank") == pl.col("beside"),
         )
     )
+
+
+def _shifted(calls: pl.DataFrame, tried: pl.DataFrame | None) -> pl.DataFrame:
+    if tried is None:
+        every = pl.DataFrame({"shift": range(-_MOST_SHIFT, _MOST_SHIFT + 1)})
+        return calls.filter(pl.col("ordinal") < _COMPARED).join(every, how="cross")
+    more = calls.filter(pl.col("ordinal") < _MORE_COMPARED)
+    return more.join(tried.select("rank", *KEY, "shift"), on=["rank", *KEY], nulls_equal=True)
+
+
+def _told_by_pauses(ordered: pl.DataFrame, fits: pl.DataFrame) -> pl.DataFrame:
+    """The fits without those shifts of several by which more calls, later in the recording, do not fit.
+
+    Layers repeat within a step, so that its first calls fit a shift by a layer, too; a pause between steps does not.
+    """
+    several = fits.filter(~pl.col("is_message"), pl.len().over("rank", *KEY) > 1)
+    if several.is_empty():
+        return fits
+    off_ns = (pl.col("apart_ns") - pl.col("apart_ns").median()).abs()
+    is_unfit = off_ns > pl.max_horizontal(_SLACK_NS, _BY_FAR * off_ns.quantile(0.75))
+    place = ["rank", *KEY, "shift"]
+    unfit = _compared(ordered, several).group_by(place).agg(count=is_unfit.sum())
+    least = pl.col("count").min().over("rank", *KEY)
+    wrong = unfit.filter(pl.col("count") > _MORE_UNFIT_RATIO * least + _MORE_UNFIT)
+    return fits.join(wrong, on=place, how="anti", nulls_equal=True)
 
 
 def _fitting(pairs: pl.DataFrame) -> pl.DataFrame:
