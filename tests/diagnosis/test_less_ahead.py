@@ -102,6 +102,35 @@ def test_who_copies_from_memory_that_is_not_pinned_waits_and_is_less_far_ahead(
     assert all("waits for Memcpy HtoD" in row["message"] for row in others)
 
 
+def test_a_copy_that_is_not_made_keeps_its_device_as_much_less_as_its_host(tmp_path: Path) -> None:
+    """Copies of 24.8 ms from memory that is not pinned were worth 37.9: an input after them was not hidden by them."""
+    copying = [
+        event("cpu_op", "aten::_to_copy", 10_100, 5_000),
+        event("cuda_runtime", "cudaMemcpyAsync", 10_110, 20, correlation=9),
+        event("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 10_130, 4_900, correlation=9, stream=7, device=0),
+        event("cuda_runtime", "cudaStreamSynchronize", 10_140, 4_900),
+    ]
+    work = kernels(((0, 10, 9_990), (19_200, 19_210, 20_000)))
+    loading = event("user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 15_150, 4_000)
+    write_trace(tmp_path / "rank-0.json", events=[*work, *copying, loading])
+    found = holotrace.open(tmp_path).causes().select("cause", pl.col("cost_ns") // 1_000_000).rows()
+    assert found == [("copy", 4), ("input", 4)]
+
+
+def test_what_a_checkpoint_waits_for_is_a_part_of_that(tmp_path: Path) -> None:
+    """Checkpoints were worth 61 of 83 ms: the input of the next step, which is hidden without them, was missing."""
+    saving = [
+        event("python_function", SAVE, 500, 14_500),
+        event("cuda_runtime", "cudaStreamSynchronize", 550, 9_500),
+    ]
+    # For 9.5 ms the checkpoint waits for the device, which it keeps waiting for 5 ms, as does the input after it.
+    loading = event("user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 15_050, 4_000)
+    work = kernels(((0, 10, 9_990), (19_100, 19_110, 20_000)))
+    write_trace(tmp_path / "rank-0.json", events=[*work, *saving, loading])
+    found = holotrace.open(tmp_path).causes().select("cause", pl.col("cost_ns", "low_ns") // 1_000_000).rows()
+    assert found == [("checkpoint", 9, 5), ("input", 4, 4)]
+
+
 def test_what_an_evaluation_waits_for_is_a_part_of_that(tmp_path: Path) -> None:
     """Its reads of losses were told as waits of the step, so that most of what it cost was missing."""
     reading = event("cuda_runtime", "cudaStreamSynchronize", 550, 1_900)

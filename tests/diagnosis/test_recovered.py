@@ -19,7 +19,8 @@ LATER = [{"cause": "input", "responsible": LOADER, "start_ns": 140, "end_ns": 20
 
 def hidden(stops: list[dict[str, object]], later: list[dict[str, object]], cause: str, name: str) -> dict[int, int]:
     """How much of each gap is hidden, by its end."""
-    known = pl.DataFrame([{"asked_by": None, **stop} for stop in stops], schema_overrides={"asked_by": pl.String})
+    rows = [{"asked_by": None, "lost_ns": 0, **stop} for stop in stops]
+    known = pl.DataFrame(rows, schema_overrides={"asked_by": pl.String})
     is_wait = pl.col("cause") == "synchronization"
     known = known.with_columns(event_id=pl.lit(1, pl.UInt32), is_wait=is_wait)
     found = recovered._of(cause, name, known, pl.DataFrame(later))
@@ -36,6 +37,8 @@ def hidden(stops: list[dict[str, object]], later: list[dict[str, object]], cause
         ([*STOPS, {**STOPS[0], "responsible": "aten::nonzero", "returned_ns": 120}], LATER, {}),
         # The same, but asked for by something else: the loss is read, too.
         ([*STOPS, {**STOPS[0], "asked_by": "loss", "returned_ns": 120, "won_ns": 0}], LATER, {}),
+        # It is told of what costs most, and not of what waits longest while the device works.
+        ([{**STOPS[0], "lost_ns": 9}, {**STOPS[0], "asked_by": "loss", "returned_ns": 120, "won_ns": 900}], LATER, {}),
         # What is waited for before is none of it.
         ([{**STOPS[0], "returned_ns": 300}, STOPS[1]], LATER, {}),
     ],

@@ -12,11 +12,12 @@ from holotrace.derive import intervals
 from holotrace.derive.names import distinct
 from holotrace.derive.vendors import ALLOCATING
 from holotrace.diagnosis import device_waits, host, lead, open_calls, own_time
-from holotrace.diagnosis.calls import among, beside_the_step, call_names, host_calls, main_thread, telling_nothing
+from holotrace.diagnosis.calls import among, call_names, contexts, host_calls, main_thread, telling_nothing
 from holotrace.diagnosis.classes import (
     ALLOCATOR,
     BY_NAME,
     COPY,
+    EVALUATION,
     LAUNCH,
     PAUSE,
     SLOW_HOST,
@@ -80,7 +81,15 @@ def rows(rank: RankTrace) -> pl.DataFrame:
         return pl.DataFrame(schema=_SCHEMA)
     every = rank.cached(host.of_all_devices)
     spans = columns(stops, start_ns="began_ns", end_ns="returned_ns")
-    stops = stops.hstack([intervals.uncovered_ns(spans, every.found).alias("won_ns")])
+    stops = stops.with_columns(won_ns=intervals.uncovered_ns(spans, every.found))
+    if not copying.is_empty():
+        # A copy that is not made keeps its device as much less as its host.
+        free = pl.concat([every.found[:, ["start_ns", "end_ns"]], _unpinned(rank)[:, ["start_ns", "end_ns"]]])
+        is_copy = pl.col("cause") == COPY
+        stops = stops.with_columns(
+            won_ns=pl.when(is_copy).then(intervals.uncovered_ns(spans, free)).otherwise("won_ns")
+        )
+    stops = stops.join(_lost(rank), on="event_id", how="left", maintain_order="left")
     # Some classes are one thing, whatever names it has.
     key = pl.when(pl.col("cause").is_in(BY_NAME)).then("responsible").alias("key")
     things = done(
@@ -126,6 +135,12 @@ def _for_nothing(stops: pl.DataFrame) -> pl.DataFrame:
         share_ns=pl.lit(0, pl.Int64),
         event_id="event_id",
     )
+
+
+def _lost(rank: RankTrace) -> pl.DataFrame:
+    """For how long devices had nothing to do after each wait for them, because of it."""
+    lost = rank.cached(host.gaps).lazy().filter(pl.col("cause") == SYNCHRONIZATION).group_by("event_id")
+    return done(lost.agg(pl.col("share_ns").sum().alias("lost_ns")))
 
 
 def _standing(rank: RankTrace) -> pl.DataFrame:
@@ -179,12 +194,11 @@ def _at() -> pl.Expr:
 
 def _copying(rank: RankTrace) -> pl.DataFrame:
     """Waits for copies from memory that is not pinned, which whoever calls for the copy does not ask for."""
-    work = rank[host.WORK_EVENTS]
-    copies = [name for name in distinct(work["name"]) if name and _NOT_PINNED.search(name)]
-    if not copies:
+    copies = _unpinned(rank)
+    if copies.is_empty():
         return pl.DataFrame(schema=_STOPS)
     calls = rank.cached(host_calls)
-    sent = work.filter(among(work["name"], copies)).select("launch_id", copy=pl.col("name").cast(pl.String))
+    sent = copies.select("launch_id", copy=pl.col("name").cast(pl.String))
     operator = open_calls.looked_up(calls, sent["launch_id"], "parent_id")
     by = sent.hstack(operator).drop_nulls("parent_id").unique("parent_id").select("parent_id", "copy")
     waits = rank.cached(host.of_launching_threads).filter(pl.col("returned_ns") - pl.col("began_ns") > _LEAST_NS)
@@ -193,14 +207,25 @@ def _copying(rank: RankTrace) -> pl.DataFrame:
     return found.select("event_id", "began_ns", "returned_ns", cause=pl.lit(COPY), responsible="copy").select(*_STOPS)
 
 
+def _unpinned(rank: RankTrace) -> pl.DataFrame:
+    """Copies from memory that is not pinned."""
+    work = rank[host.WORK_EVENTS]
+    return work.filter(
+        among(work["name"], [name for name in distinct(work["name"]) if name and _NOT_PINNED.search(name)])
+    )
+
+
 def _waits(rank: RankTrace, copying: pl.DataFrame) -> pl.DataFrame:
-    """Waits for the device, with what asked for them: within an evaluation, for example, they are a part of that.
+    """Waits for the device, with what asked for them: within a checkpoint, for example, they are a part of that.
 
     Those for ``copying`` are a part of that.
     """
     waits = rank.cached(host.of_launching_threads)
     asked_by = open_calls.asked_by(rank.cached(host_calls), waits["event_id"]).alias("asked_by")
-    told = waits.hstack([asked_by, *beside_the_step(rank, waits["event_id"])])
+    within = contexts(rank, waits["event_id"])
+    known = {each: told for each, told in within.items() if told[0] in (*STALLING, EVALUATION)}
+    of_each = [known.get(each, (None, None)) for each in waits["event_id"]]
+    told = waits.hstack([asked_by, *pl.DataFrame(of_each, {"cause": pl.String, "name": pl.String}, orient="row")])
     copies = columns(copying, "event_id", copying="cause", copy="responsible")
     return told.join(copies, on="event_id", how="left", maintain_order="left").with_columns(
         cause=pl.coalesce("cause", "copying", pl.lit(SYNCHRONIZATION)),
@@ -265,9 +290,9 @@ def _of(
     others = later.filter(~is_same)
     is_own = is_same
     if cause == SYNCHRONIZATION:
-        # Of waits that are called from several places most of the time may be of one; the others stay.
-        asked = stops.filter(is_same).group_by("asked_by").agg(pl.col("won_ns").sum())
-        most = asked.sort("won_ns", "asked_by", descending=[True, False])["asked_by"][0]
+        # Of waits that are called from several places those of the one that costs most are told; the others stay.
+        asked = stops.filter(is_same).group_by("asked_by").agg(pl.col("lost_ns", "won_ns").sum())
+        most = asked.sort("lost_ns", "won_ns", "asked_by", descending=[True, True, False])["asked_by"][0]
         is_own &= pl.col("asked_by").eq_missing(pl.lit(most, pl.String))
     own = stops.filter(is_own)
     # Having waited for its device, which it would have to for longer then, the host is as far ahead as it was.
