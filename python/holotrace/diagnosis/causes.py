@@ -71,6 +71,7 @@ from holotrace.diagnosis.xla_hosts import SPENT, WAITED
 
 # Below this part of the job's time nothing is said: equal ranks and equal steps differ by as much.
 FLOOR_RATIO = 0.01
+_HANDED_OVER_NS = 100_000
 # Parts of every healthy step: launching, reading the loss, sending gradients. Only more than this of it is a cause.
 USUAL = {
     QUEUED: 0.05,
@@ -320,8 +321,8 @@ def _least_ratio(candidate: Candidate, rank_count: int, *, shares_cores: bool) -
         return _least_copied_ratio(candidate, is_of_some=is_of_some)
     # A device may wait in several parts for what its host is in once.
     lasted_ns = max(_mean_ns(candidate), candidate.evidence.get(CALL_NS, 0)) if candidate.cause == INPUT else 0
-    if candidate.cause == INPUT and not is_of_some and lasted_ns < idle.SHORT_NS:
-        # Any loader takes as long to hand over a batch that is ready.
+    if candidate.cause == INPUT and lasted_ns < (_HANDED_OVER_NS if is_of_some else idle.SHORT_NS):
+        # Any loader takes as long to hand over a batch that is ready; only some stages of a pipeline have one.
         return USUAL[LAUNCH]
     is_usual = not is_of_some or candidate.cause in (QUEUED, PIPELINE)
     return max(FLOOR_RATIO, USUAL.get(candidate.cause, 0.0)) if is_usual else FLOOR_RATIO
