@@ -48,16 +48,12 @@ impl Meetings {
         let numbers: Vec<(i64, i64)> = rank.iter().copied().zip(offset.iter().copied()).collect();
         let mut known = known(&ranks)?;
         let places: HashMap<i64, usize> = numbers.iter().enumerate().map(|(at, &(rank, _))| (rank, at)).collect();
-        let place = |rank: i64| {
-            let unknown = || PyValueError::new_err(format!("rank {rank} is not among the ranks"));
-            places.get(&rank).copied().ok_or_else(unknown)
-        };
         let late = Batches::of(late)?;
         let time = |name: &str| late.values::<Int64Type>(name);
         let (begun, since, gap, launched) =
             (time("begun_ns")?, time("since_ns")?, time("gap_ns")?, time("launched_ns")?);
-        for (row, &rank) in time("rank")?.iter().enumerate() {
-            let at = place(rank)?;
+        for (row, rank) in time("rank")?.iter().enumerate() {
+            let Some(&at) = places.get(rank) else { continue };
             let offset = numbers[at].1;
             let [begun, since, launched] = [begun[row], since[row], launched[row]].map(|ns| ns.saturating_sub(offset));
             known[at].late.push(Late { begun, since, gap: gap[row], launched });
@@ -65,15 +61,15 @@ impl Meetings {
         let waits = Batches::of(waits)?;
         let time = |name: &str| waits.values::<Int64Type>(name);
         let (returned, began, ready) = (time("returned_ns")?, time("began_ns")?, time("ready_ns")?);
-        for (row, &rank) in time("rank")?.iter().enumerate() {
-            let at = place(rank)?;
+        for (row, rank) in time("rank")?.iter().enumerate() {
+            let Some(&at) = places.get(rank) else { continue };
             let offset = numbers[at].1;
             let [returned, began, ready] = [returned[row], began[row], ready[row]].map(|ns| ns.saturating_sub(offset));
             known[at].waits.get_or_insert_default().push(Wait { returned, began, ready });
         }
         let visits = Batches::of(visits)?;
         let matches = visits.values::<Int64Type>("match")?;
-        let visits = visited(&visits, place)?;
+        let visits = visited(&visits, &places)?;
         detached(py, || Ok(Self { meetings: meetings::Meetings::new(&matches, &visits, known), ranks: numbers }))
     }
 
@@ -97,16 +93,17 @@ fn known(ranks: &Batches) -> PyResult<Vec<Rank>> {
     Ok(known.collect())
 }
 
-fn visited(visits: &Batches, place: impl Fn(i64) -> PyResult<usize>) -> PyResult<Vec<Visit>> {
+fn visited(visits: &Batches, places: &HashMap<i64, usize>) -> PyResult<Vec<Visit>> {
     let time = |name: &str| visits.values::<Int64Type>(name);
     let (arrival, left, held, ended) = (time("arrival_ns")?, time("left_ns")?, time("held_ns")?, time("ended_ns")?);
     let (queue, kernel) = (visits.values::<UInt32Type>("queue")?, visits.codes("kernel")?);
     let (held_ratio, is_of_one) = (visits.values::<Float64Type>("held_ratio")?, visits.flags("is_of_one")?);
     let (mut needed, mut ready) =
         (visits.optional::<Int64Type>("needed_ns")?, visits.optional::<Int64Type>("ready_ns")?);
-    let visit = |(row, &rank): (usize, &i64)| {
+    let visit = |(row, rank): (usize, &i64)| {
+        let unknown = || PyValueError::new_err(format!("rank {rank} of a visit is not among the ranks"));
         Ok(Visit {
-            rank: place(rank)? as u32,
+            rank: *places.get(rank).ok_or_else(unknown)? as u32,
             arrival: arrival[row],
             left: left[row],
             held: held[row],
