@@ -59,16 +59,6 @@ def reads() -> Reads:
     return Reads()
 
 
-def test_parts_that_are_held_compressed_are_what_they_were(traces: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = [named(name) for name in ("causes", "communication", "job_path")]
-    usual = holotrace.open(traces).run(asked).tables
-    monkeypatch.setattr(questions, "_LARGE_BYTES", 0)
-    compressed = holotrace.open(traces).run(asked).tables
-    assert usual.keys() == compressed.keys()
-    for name, table in usual.items():
-        assert_frame_equal(compressed[name], table)
-
-
 def test_parts_without_rows_do_not_travel_between_processes_and_change_no_answer(traces: Path) -> None:
     asked = questions.Questions(tuple((named(name), {}) for name in ("time_breakdown", "hlo_ops", "causes")))
     here = holotrace.open(traces).map(asked, asked.reads)
@@ -177,13 +167,13 @@ def test_the_second_time_no_table_is_read(traces: Path, out: Path, reads: Reads)
 
 def test_what_was_asked_before_is_not_asked_again(out: Path, reads: Reads, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    part = type(Job.overlap).part
+    part = type(Job.overlap).of_rank
 
     def noted(analysis: Any, rank: RankTrace, options: Any) -> pl.DataFrame:
         asked.append(analysis.name)
         return part(analysis, rank, options)
 
-    monkeypatch.setattr(type(Job.overlap), "part", noted)
+    monkeypatch.setattr(type(Job.overlap), "of_rank", noted)
     reads.open(out).run([Job.overlap, Job.kernels])
     assert sorted(asked) == ["kernels", "kernels", "overlap", "overlap"]
     asked.clear()

@@ -176,9 +176,13 @@ class Analysis(ABC, Generic[P]):
         """Analyses that are equal in this share what is gathered."""
         return self.name
 
-    @abstractmethod
     def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
         """What one ``rank`` contributes with these ``options``; made where the rank is read, and small."""
+        return _apart(self.of_rank(rank, options))
+
+    @abstractmethod
+    def of_rank(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
+        """The same for who does not keep it longer than the ``rank``, of which it may hold all texts."""
 
     def forget(self, rank: RankTrace) -> None:
         """Let go of what the ``rank`` keeps of its part."""
@@ -252,7 +256,7 @@ class PerRank(Analysis[P]):
     def part_columns(self) -> tuple[Column, ...]:
         return self.columns
 
-    def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
+    def of_rank(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
         if self.needs and all(rank.held[table.name].is_empty() for table in self.needs):
             return self.nothing
         rows = self.source(rank, **options)  # type: ignore[call-arg]  # options were checked by their signature
@@ -324,7 +328,7 @@ class PerJob(Analysis[P]):
     def shares(self) -> Hashable:
         return self.contribution
 
-    def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
+    def of_rank(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
         return rank.cached(self.contribution)
 
     def forget(self, rank: RankTrace) -> None:
@@ -345,7 +349,7 @@ class PerJob(Analysis[P]):
 def _rows_of(rank: RankTrace, rows: pl.DataFrame, columns: tuple[Column, ...], owner: str) -> pl.DataFrame:
     of_rank = constant(RANK.name, rank.rank, rows.height, RANK.unit.dtype)
     others = without(rows, RANK.name)
-    return _apart(conform(others.hstack([of_rank]), columns, owner))
+    return conform(others.hstack([of_rank]), columns, owner)
 
 
 def _apart(rows: pl.DataFrame) -> pl.DataFrame:

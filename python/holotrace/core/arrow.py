@@ -32,3 +32,8 @@ def stream(frame: pl.DataFrame) -> bytes:
     target = BytesIO()
     frame.clone().write_ipc_stream(target, compression="zstd")
     return target.getvalue()
+
+
+def read(piece: bytes) -> pl.DataFrame:
+    """The rows of such a stream."""
+    return pl.read_ipc_stream(BytesIO(piece))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter
 from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from io import BytesIO
 from threading import Lock
 from typing import Any
 
@@ -37,35 +35,18 @@ from holotrace.present.wording import worded
 COMPARED_INFO = "compared_info"
 # An analysis and its options.
 Asked = tuple[Analysis[Any], Mapping[str, Any]]
-# To let go of the tables of a smaller rank one by one, or to compress a smaller part, takes longer than it is worth.
+# To let go of the tables of a smaller rank one by one, or of what a smaller part was made of, takes longer than it is
+# worth.
 _LARGE_BYTES = 1 << 23
 # What is made of a part that takes as much while it waits, such as the graph of a million activities, is a hundred MB.
 _MUCH_BYTES = 1 << 22
 
 
-class _Packed(Mapping[str, pl.DataFrame]):
-    """Small frames that are compressed until somebody asks for them: as frames they take twenty times the memory.
-
-    Those without rows, which a third of a rank's are, stay away.
-    """
-
-    def __init__(self, frames: Mapping[str, pl.DataFrame]) -> None:
-        self._packed = {
-            name: zlib.compress(frame.clone().serialize(), 1) for name, frame in frames.items() if not frame.is_empty()
-        }
-
-    def __getitem__(self, name: str) -> pl.DataFrame:
-        return pl.DataFrame.deserialize(BytesIO(zlib.decompress(self._packed[name])))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._packed)
-
-    def __len__(self) -> int:
-        return len(self._packed)
-
-
 class _Parts(Mapping[str, pl.DataFrame]):
-    """Frames of which large ones are compressed until somebody asks for them, as which they take a tenth."""
+    """Frames that are compressed until somebody asks for them: small ones take a tenth of the memory, as large ones do.
+
+    Those without rows, which a third of a rank's are, are held as they are.
+    """
 
     def __init__(self, held: Mapping[str, pl.DataFrame | bytes]) -> None:
         self._held = held
@@ -73,17 +54,25 @@ class _Parts(Mapping[str, pl.DataFrame]):
     @staticmethod
     def held(frame: pl.DataFrame) -> pl.DataFrame | bytes:
         """The frame as it is held."""
-        if frame.estimated_size() < _LARGE_BYTES:
-            return frame
-        return arrow.stream(frame)
+        return frame.clear() if frame.is_empty() else arrow.stream(frame)
+
+    @classmethod
+    def with_rows(cls, parts: Mapping[str, pl.DataFrame]) -> _Parts:
+        """Those of the parts that have rows."""
+        held = parts._held if isinstance(parts, cls) else {name: cls.held(frame) for name, frame in parts.items()}
+        return cls({name: piece for name, piece in held.items() if isinstance(piece, bytes)})
 
     def __getitem__(self, name: str) -> pl.DataFrame:
         held = self._held[name]
-        return pl.read_ipc_stream(BytesIO(held)) if isinstance(held, bytes) else held
+        return arrow.read(held) if isinstance(held, bytes) else held
+
+    def __contains__(self, name: object) -> bool:
+        # A mapping by itself would look the frame up, and so read it.
+        return name in self._held
 
     def held_bytes(self, name: str) -> int:
-        held = self._held[name]
-        return len(held) if isinstance(held, bytes) else int(held.estimated_size())
+        held = self._held.get(name)
+        return len(held) if isinstance(held, bytes) else 0
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._held)
@@ -103,7 +92,7 @@ class Answers:
 
     def __reduce__(self) -> tuple[type[Answers], tuple[Mapping[str, pl.DataFrame], pl.DataFrame, pl.DataFrame]]:
         # What comes from other processes is of many ranks, which all wait for the last.
-        return Answers, (_Packed(self.parts), self.info, self.problems)
+        return Answers, (_Parts.with_rows(self.parts), self.info, self.problems)
 
     @property
     def recorded(self) -> Recorded:
@@ -147,12 +136,12 @@ class Questions:
         def answered(name: str) -> pl.DataFrame | bytes:
             analysis, options = asked[name]
             with hearing(partial(let_go, name)):
-                part = _Parts.held(analysis.part(rank, options))
-            if isinstance(part, bytes):
+                part = analysis.of_rank(rank, options)
+            if part.estimated_size() > _LARGE_BYTES:
                 # Whoever shares what it was made of makes that again, rather than that all wait with it.
                 analysis.forget(rank)
             let_go(name, reads[name])
-            return part
+            return _Parts.held(part)
 
         order = _in_turn(reads, rank)
         parts = dict(zip(order, spread(answered, order, self.workers), strict=True))
