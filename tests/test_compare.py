@@ -13,7 +13,7 @@ import holotrace
 import xplane_files
 from drawing import draw
 from holotrace.cli import main
-from holotrace.compare import COLUMNS
+from holotrace.comparing import COLUMNS
 from holotrace.core.problems import OTHER_STEPS
 from holotrace.core.tables import ANNOTATIONS, DEVICE_EVENTS, EVENTS, STEPS
 from holotrace.core.trace import RankTrace

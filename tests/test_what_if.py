@@ -14,8 +14,8 @@ import holotrace
 from drawing import EARLY, LATE, described, draw, trace
 from holotrace import Within, sample
 from holotrace.cli import main
+from holotrace.gains import COLUMNS, PATH_COLUMNS
 from holotrace.job import Job
-from holotrace.what_if import COLUMNS, PATH_COLUMNS
 from trace_files import write_trace
 
 US = 1_000

@@ -3,47 +3,55 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from holotrace import allocator  # before anything that loads Polars
 
-with allocator.nothing_collected():
-    from holotrace.compare import compare, step_change
-    from holotrace.convert import Conversion, convert
-    from holotrace.core.analysis import Finding
-    from holotrace.core.kinds import KindRule
-    from holotrace.core.trace import RankTrace
-    from holotrace.derive.execution_nodes import execution_nodes
-    from holotrace.derive.step_graph import GraphRules, StepGraph
-    from holotrace.derive.step_graph import build as step_graph
-    from holotrace.efficiency.arguments import Arguments as OperatorArguments
-    from holotrace.efficiency.model import Figures as OperatorFigures
-    from holotrace.efficiency.model import OperatorModel
-    from holotrace.efficiency.unknown import Unknown as UnknownWork
-    from holotrace.efficiency.work import OperatorWork, operator_work
-    from holotrace.engine.questions import JobResult
-    from holotrace.errors import (
+if TYPE_CHECKING:
+    from holotrace.public import (
+        Answer,
+        Conversion,
+        Edit,
+        Finding,
+        GraphRules,
         HolotraceError,
         InputError,
+        Job,
+        JobResult,
+        JobTimeline,
+        KindRule,
         MissingDataError,
         MissingExtraError,
+        OperatorArguments,
+        OperatorFigures,
+        OperatorModel,
+        OperatorWork,
         PartialDataWarning,
+        RankTrace,
+        StepChange,
+        StepGraph,
         TraceFormatError,
+        UnknownWork,
         UsageError,
+        View,
+        Within,
+        arrows,
+        compare,
+        convert,
+        execution_nodes,
+        execution_trace,
+        memory_timeline,
+        open,
+        operator_work,
+        query,
+        rewrite,
+        runs,
+        step_change,
+        step_graph,
+        what_if,
     )
-    from holotrace.export.event_json import arrows
-    from holotrace.export.rewrite import Edit, rewrite
-    from holotrace.export.timeline import JobTimeline
-    from holotrace.formats.torch.execution_trace import execution_trace
-    from holotrace.formats.torch.memory_timeline import memory_timeline
-    from holotrace.graph.vocabulary import Within
-    from holotrace.job import Job
-    from holotrace.open import open
-    from holotrace.present.notebook import Answer
-    from holotrace.query import query
-    from holotrace.runs import runs
-    from holotrace.serve.view import View
-    from holotrace.step_changes import StepChange
-    from holotrace.what_if import what_if
+
+    __version__: str
 
 __all__ = [
     "Answer",
@@ -89,9 +97,19 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> str:
+# Any: whatever the name is of.
+def __getattr__(name: str) -> Any:
     if name == "__version__":
-        # Looking it up takes longer than most of the imports above.
-        version: str = import_module("importlib.metadata").version(__name__)
-        return version
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        # Looking it up takes longer than most imports.
+        return import_module("importlib.metadata").version(__name__)
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # All else that is imported takes as long as Polars, so that it is when the first of these is asked for.
+    with allocator.nothing_collected():
+        public = import_module("holotrace.public")
+    globals().update({each: getattr(public, each) for each in __all__})
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -24,12 +24,12 @@ from holotrace.engine.sql_tables import told_of
 from holotrace.export import copies
 from holotrace.export.merge import Detail
 from holotrace.export.timeline import JobTimeline, Wanted
+from holotrace.gains import what_if
 from holotrace.present import notebook, writers
 from holotrace.present.figures import figure
 from holotrace.present.notebook import Answer
 from holotrace.serve.view import IDLE_S, View
 from holotrace.stores import place
-from holotrace.what_if import what_if
 
 
 class Job(Analyses, JobTrace):

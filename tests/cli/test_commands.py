@@ -264,10 +264,25 @@ def test_importing_brings_nothing_that_draws() -> None:
 
 
 def test_importing_loads_no_more_than_reading_needs() -> None:
-    code = "import sys, holotrace; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    loaded = printed("import sys, holotrace; holotrace.open; print(*sys.modules)")
     heavy = {"boto3", "click", "distributed", "jinja2", "networkx", "obstore", "pandas", "plotly", "pyarrow", "rich"}
     assert not heavy.intersection(loaded)
+
+
+def test_importing_holotrace_waits_with_the_rest_until_a_name_is_asked_for() -> None:
+    loaded = printed("import sys, holotrace; dir(holotrace); print(*sys.modules)")
+    assert {module for module in loaded if module.startswith("holotrace")} == {"holotrace", "holotrace.allocator"}
+
+
+def test_a_public_name_is_no_module_whatever_was_imported_before() -> None:
+    names = "(name for name in holotrace.__all__ if inspect.ismodule(getattr(holotrace, name)))"
+    assert printed(f"import holotrace.cli, inspect; print(*{names})") == []
+    assert {*holotrace.__all__} <= {*dir(holotrace)}
+
+
+def printed(code: str) -> list[str]:
+    """The words that a new interpreter prints."""
+    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
 
 
 def test_overlay_writes_a_copy_of_each_rank(tmp_path: Path) -> None:

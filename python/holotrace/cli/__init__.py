@@ -9,7 +9,7 @@ from importlib import import_module
 import click
 
 from holotrace import __getattr__ as attribute
-from holotrace.allocator import collect_seldom
+from holotrace.allocator import collect_seldom, nothing_collected
 from holotrace.cli.errors import Commands, end_without_memory, prepare_for_abort
 
 __all__ = ["main", "start"]
@@ -41,8 +41,9 @@ def commands() -> Iterator[click.Command]:
                 yield command
 
 
-for command in commands():
-    main.add_command(command)
+with nothing_collected():
+    for command in commands():
+        main.add_command(command)
 
 
 def start() -> None:

@@ -10,8 +10,8 @@ import polars as pl
 from holotrace.cli.errors import FOUND
 from holotrace.cli.options import job_at, output_options, rank_option, search_options
 from holotrace.cli.output import write_shown
-from holotrace.compare import COLUMNS, By, of_causes, step_change
-from holotrace.compare import compare as differences
+from holotrace.comparing import COLUMNS, By, of_causes, step_change
+from holotrace.comparing import compare as differences
 from holotrace.discovery import OnDuplicate
 from holotrace.errors import UsageError
 from holotrace.present.writers import Shown

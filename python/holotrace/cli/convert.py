@@ -10,7 +10,7 @@ from holotrace.cli.executors import chosen_executor
 from holotrace.cli.job_command import job_command
 from holotrace.cli.options import Output
 from holotrace.cli.output import tell_partial
-from holotrace.convert import convert as to_dataset
+from holotrace.converting import convert as to_dataset
 from holotrace.core.problems import LOST, UNREAD, frame
 from holotrace.discovery import spelled
 from holotrace.discovery.completeness import DOUBTS

@@ -6,9 +6,9 @@ import click
 
 from holotrace.cli.options import output_options
 from holotrace.cli.output import write_shown
+from holotrace.listing import COLUMNS
+from holotrace.listing import runs as listed
 from holotrace.present.writers import Shown
-from holotrace.runs import COLUMNS
-from holotrace.runs import runs as listed
 from holotrace.stores import Place
 
 

@@ -6,10 +6,10 @@ import click
 
 from holotrace.cli.job_command import table_command
 from holotrace.errors import UsageError
+from holotrace.gains import ASSUMPTIONS, COLUMNS, PATH_COLUMNS
+from holotrace.gains import what_if as gain
 from holotrace.job import Job
 from holotrace.present.writers import Shown
-from holotrace.what_if import ASSUMPTIONS, COLUMNS, PATH_COLUMNS
-from holotrace.what_if import what_if as gain
 
 
 @table_command("What a job would gain if some of its work were faster.", name="what-if")

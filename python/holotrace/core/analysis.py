@@ -182,7 +182,7 @@ class Analysis(ABC, Generic[P]):
 
     @abstractmethod
     def of_rank(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
-        """The same for who does not keep it longer than the ``rank``, of which it may hold all texts."""
+        """The same with these ``options``, for who lets go of it before the ``rank``: it may hold all texts of that."""
 
     def forget(self, rank: RankTrace) -> None:
         """Let go of what the ``rank`` keeps of its part."""

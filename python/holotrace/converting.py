@@ -39,7 +39,7 @@ from holotrace.formats.dataset.layout import (
 from holotrace.formats.dataset.read import TABLES
 from holotrace.job import Job
 from holotrace.loading.rank import parts
-from holotrace.open import open as open_job
+from holotrace.opening import open as open_job
 from holotrace.stores import Member, Origin, Place, Remote
 
 _END_BYTES = 64 * 1024  # of both ends of a file, which hold its first and last times and its check sum

@@ -6,7 +6,7 @@ import polars as pl
 
 from holotrace.discovery import Paths
 from holotrace.job import Job
-from holotrace.open import open as open_job
+from holotrace.opening import open as open_job
 
 
 def query(sql: str, job: Job | Paths) -> pl.DataFrame:

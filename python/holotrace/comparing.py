@@ -22,7 +22,7 @@ from holotrace.discovery import Paths, spelled
 from holotrace.engine.comparable import as_problems, of_ranks, ranks_left_out
 from holotrace.errors import InputError, UsageError
 from holotrace.job import Job
-from holotrace.open import open as open_job
+from holotrace.opening import open as open_job
 from holotrace.step_changes import Step, StepChange
 
 COLUMNS = (
