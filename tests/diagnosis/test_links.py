@@ -100,3 +100,24 @@ def test_ranks_of_a_node_are_as_far_beyond_their_devices(
     visits = pl.DataFrame({"match": [0, 0, 1, 1], "rank": [0, 1, 1, 2]})
     found = links.nodes(Job(windows, visits, (0, 1, 2, 3), 0)).sort("match")
     assert found["node_count"].to_list() == counts
+
+
+@pytest.mark.parametrize(("instruction", "ranks"), [("step/all-reduce.7", [SLOW]), (None, [])])
+def test_one_instruction_of_a_program_sends_as_much_in_each_group(
+    instruction: str | None, ranks: list[tuple[int, ...]]
+) -> None:
+    """Of profiles without sizes a slow link was told as communication that is exposed, on all ranks."""
+    meetings = pl.DataFrame(
+        [
+            {"match": 10 * pair[0] + step, "member_ranks": list(pair), "step": step, "come_ns": step, "absent": 0}
+            | dict.fromkeys(("transfer_ns", "exposed_transfer_ns"), 500 if pair == SLOW else 100)
+            | {"collective": "allreduce", "element_count": None, "element_type": None, "size": 2, "node_count": None}
+            | {"group": instruction}
+            for pair in (*USUAL, SLOW)
+            for step in range(8)
+        ],
+        schema_overrides={"element_count": pl.Int64, "element_type": pl.String, "group": pl.String},
+    )
+    found = list(links.awaited(meetings))
+    assert [link.ranks for link in found] == ranks
+    assert all(ratio == pytest.approx(0.2) for link in found for ratio in link.change.transfer.values())

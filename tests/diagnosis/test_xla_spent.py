@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import polars as pl
 import pytest
 
-from holotrace.diagnosis import xla_spent
+from holotrace.diagnosis import xla_everybodys, xla_spent
 from holotrace.diagnosis.candidates import Candidate, Job
-from holotrace.diagnosis.classes import COLLECTION, INPUT, SLOW_HOST, UPLOAD
+from holotrace.diagnosis.classes import COLLECTION, INPUT, LAUNCH, SLOW_HOST, UPLOAD
 from holotrace.diagnosis.meetings import Change, Meetings
 from holotrace.diagnosis.xla_hosts import SPENT, WAITED
 
@@ -41,6 +42,22 @@ def test_what_all_hosts_send_is_judged_by_all_of_it_and_not_what_a_slow_host_sen
     sent = job(*((rank, UPLOAD, "device_put", 100) for rank in RANKS))
     candidate = Candidate(UPLOAD, Change(), ranks, responsible="device_put")
     assert xla_spent.beside_gaps([(candidate, 5)], sent, cast("Meetings", Saving())) == [(candidate, cost_ns)]
+
+
+@pytest.mark.parametrize("cause", [UPLOAD, LAUNCH])
+def test_what_all_hosts_do_is_judged_by_all_of_it_where_none_waits_for_its_devices(cause: str) -> None:
+    """Nothing was said of small programs that took 15 % of each step, as each host was late in only some of them."""
+    done = job(*((rank, cause, "x", 100) for rank in RANKS))
+    never = replace(done, rows=done.rows.filter(pl.col("row") != WAITED))
+    candidate = Candidate(cause, Change(), (), responsible="x")
+    assert xla_spent.beside_gaps([(candidate, 5)], never, cast("Meetings", Saving())) == [(candidate, 300)]
+
+
+@pytest.mark.parametrize(("others_ns", "ranks"), [(95, ()), (40, (1,))])
+def test_launching_is_everybodys_if_all_hosts_take_as_long_for_it(others_ns: int, ranks: tuple[int, ...]) -> None:
+    done = job((0, LAUNCH, "add", others_ns), (1, LAUNCH, "multiply", 100), (2, LAUNCH, "add", others_ns))
+    (found,) = xla_everybodys.told([Candidate(LAUNCH, Change(), (1,))], done)
+    assert found.ranks == ranks
 
 
 def test_what_a_slow_host_does_for_longer_is_told_as_that_only() -> None:

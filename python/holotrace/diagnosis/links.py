@@ -65,17 +65,20 @@ def awaited(meetings: pl.DataFrame) -> Iterator[Candidate]:
     """Groups whose ranks stand still in transfers when those of equal size in other groups are hidden, or nearly so.
 
     Programs of XLA look for a transfer only when they need it, so that nothing tells how long one that is hidden took.
+    One instruction of a program sends as much in each of its groups, whether or not its size is known.
     """
-    alike = [*_KIND, "element_count"]
+    alike = [*_KIND, "element_count", "instruction"]
+    known = meetings.with_columns(instruction=pl.when(pl.col("element_count").is_null()).then("group"))
     # Of those of one size in a step the first is exposed and others are not, or the last.
     place = pl.when(pl.col("step").is_not_null()).then(pl.int_range(pl.len()).over("step", "member_ranks", *alike))
-    placed = meetings.drop_nulls("element_count").sort("come_ns", "match").with_columns(place=place)
+    sized = known.filter(pl.any_horizontal(pl.col("element_count", "instruction").is_not_null()))
+    placed = sized.sort("come_ns", "match").with_columns(place=place)
     exposed = pl.col("exposed_transfer_ns").median()
     usual = pl.col("placed").quantile(0.5, "lower").over(*alike, "place")
     of_place = placed.group_by(*alike, "place", "member_ranks").agg(placed=exposed)
     usual_ns = of_place.with_columns(usual=usual).select(*alike, "place", "member_ranks", "usual")
-    known = placed.join(usual_ns, on=[*alike, "place", "member_ranks"], nulls_equal=True)
-    groups = known.group_by(*alike, "member_ranks").agg(
+    compared = placed.join(usual_ns, on=[*alike, "place", "member_ranks"], nulls_equal=True)
+    groups = compared.group_by(*alike, "member_ranks").agg(
         pl.col("absent").max(),
         typical=pl.col("transfer_ns").median(),
         exposed=pl.col("exposed_transfer_ns").mean(),

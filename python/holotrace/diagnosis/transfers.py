@@ -77,6 +77,7 @@ def _transferred(job: Job) -> pl.DataFrame:
             come_ns=pl.col("arrival_ns").max(),
             member_ranks=pl.col("rank").sort(),
             held_back=(pl.col("cause") == SYNCHRONIZATION).mean() if "cause" in job.visits.columns else pl.lit(0.0),
+            group=pl.col("group").first().cast(pl.String) if "group" in job.visits.columns else pl.lit(None, pl.String),
             waits_in=pl.col("name").drop_nulls().first() if "name" in job.visits.columns else pl.lit(None, pl.String),
         )
         .with_columns(

@@ -69,14 +69,14 @@ def beside_gaps(costs: list[tuple[Candidate, int]], job: Job, meetings: Meetings
 
     Of waits that is mostly what they expose, and of several things that a host does one hides the others in its gaps.
     """
-    if job.of(WAITED).is_empty():
+    if job.of(WAITED).is_empty() and job.of(SPENT).is_empty():
         return costs
     return [(c, max(cost, meetings.saved_ns(_without(c, job).change)) if _is_whole(c) else cost) for c, cost in costs]
 
 
 def _is_whole(found: Candidate) -> bool:
     """Whether the cause is judged by all of it: a host that is slow at all that it does sends slowly, too."""
-    return found.cause in (SYNCHRONIZATION, *STALLING) or (found.cause == UPLOAD and not found.ranks)
+    return found.cause in (SYNCHRONIZATION, *STALLING) or (found.cause in (UPLOAD, LAUNCH) and not found.ranks)
 
 
 def _without(found: Candidate, job: Job) -> Candidate:
