@@ -23,6 +23,8 @@ _OPS = XLA_OPS.only("event_id", "stream", "is_collective")
 READS = (_OPS, xla_gaps.RUNS)
 _TOLD = pl.Schema({"cause": pl.String(), "name": pl.String()})
 _QUEUE = ("group", "group_ranks")
+# Steps have as many of these.
+_SAME = [*_QUEUE, "operation", "device"]
 
 
 def of_rank(rank: RankTrace, base: int) -> pl.DataFrame:
@@ -60,7 +62,31 @@ def _numbered(meetings: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     """
     if not xla_gaps.is_xla(rank) or not rank.metadata.get(STEPS_ARE_NUMBERED):
         return meetings
-    return meetings.with_columns(sequence=pl.coalesce("sequence", "step"))
+    return meetings.with_columns(sequence=pl.coalesce("sequence", "step", before_the_first(meetings)))
+
+
+def before_the_first(meetings: pl.DataFrame) -> pl.Series:
+    """The steps of what programs exchanged that had been launched before the recording; null for all else.
+
+    Devices run programs in the order of their launches, so that the steps before the first of the recording are those
+    right before it, if each that was recorded has as many of the same.
+    """
+    of_step = meetings.drop_nulls("step").group_by(*_SAME, "step").agg(pl.len(), pl.col("start_ns").min())
+    # The recording may end in the last.
+    whole = of_step.filter(pl.col("step") < pl.col("step").max().over(_SAME))
+    in_a_row = pl.col("step").max() - pl.col("step").min() + 1 == pl.len()
+    usual = whole.group_by(_SAME).agg(
+        pl.col("len").first(),
+        first_step=pl.col("step").min(),
+        first_ns=pl.col("start_ns").min(),
+        is_usual=in_a_row & (pl.col("len").n_unique() == 1),
+    )
+    known = meetings.join(usual.filter("is_usual"), on=_SAME, how="left", nulls_equal=True, maintain_order="left")
+    is_before = (pl.col("step").is_null() & (pl.col("start_ns") < pl.col("first_ns"))).fill_null(value=False)
+    later = is_before.cast(pl.Int64).cum_sum(reverse=True).over(_SAME, order_by="start_ns")
+    number = pl.col("first_step") - 1 - (later - 1) // pl.col("len").cast(pl.Int64)
+    told: pl.Series = known.select(pl.when(is_before).then(number)).to_series()
+    return told.alias("sequence")
 
 
 def edges(meetings: pl.DataFrame, base: int) -> pl.Series:
