@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 import pytest
 
-from drawing import spans
+from drawing import spans, trace
+from holotrace.core.tables import STEPS
 from holotrace.derive import host_time
 from holotrace.derive.host_activities import COMPILATION, DISPATCH, INPUT, PRIORITY, PROGRAM, WAIT
 
@@ -81,3 +84,11 @@ def test_a_function_that_calls_a_library_is_named_and_not_what_it_calls(inner: s
     frame = pl.DataFrame([outer, (inner, PROGRAM, "1", 50, 1000)], schema=SCHEMA, orient="row")
     asked = spans((0, 1000)).with_columns(cause=pl.lit(PROGRAM))
     assert host_time.details(asked, frame).to_list() == [outer[0] if is_of_library else inner]
+
+
+def test_steps_that_a_device_shows_are_held_by_the_threads_that_launched_their_programs() -> None:
+    """No thread was: of JAX on TPUs without marked steps nothing was known of what hosts do while devices work."""
+    drawn = trace("step |111122223333|\ncall |a...a...a...|\ntpu |.AA..AA..AA.|")
+    of_device = drawn[STEPS].with_columns(pl.col("event_id") + 10_000)
+    shown = replace(drawn, tables={**drawn.tables, STEPS.name: of_device})
+    assert host_time.stepping_threads(shown).to_list() == host_time.stepping_threads(drawn).to_list() == ["python"]

@@ -10,7 +10,7 @@ import pytest
 
 from holotrace.diagnosis import xla_everybodys, xla_spent
 from holotrace.diagnosis.candidates import Candidate, Job
-from holotrace.diagnosis.classes import COLLECTION, INPUT, LAUNCH, SLOW_HOST, UPLOAD
+from holotrace.diagnosis.classes import COLLECTION, INPUT, LAUNCH, SLOW_HOST, UNRECORDED, UPLOAD
 from holotrace.diagnosis.meetings import Change, Meetings
 from holotrace.diagnosis.xla_hosts import SPENT, WAITED
 
@@ -44,7 +44,7 @@ def test_what_all_hosts_send_is_judged_by_all_of_it_and_not_what_a_slow_host_sen
     assert xla_spent.beside_gaps([(candidate, 5)], sent, cast("Meetings", Saving())) == [(candidate, cost_ns)]
 
 
-@pytest.mark.parametrize("cause", [UPLOAD, LAUNCH])
+@pytest.mark.parametrize("cause", [UPLOAD, LAUNCH, UNRECORDED])
 def test_what_all_hosts_do_is_judged_by_all_of_it_where_none_waits_for_its_devices(cause: str) -> None:
     """Nothing was said of small programs that took 15 % of each step, as each host was late in only some of them."""
     done = job(*((rank, cause, "x", 100) for rank in RANKS))
@@ -54,9 +54,13 @@ def test_what_all_hosts_do_is_judged_by_all_of_it_where_none_waits_for_its_devic
 
 
 @pytest.mark.parametrize(("others_ns", "ranks"), [(95, ()), (40, (1,))])
-def test_launching_is_everybodys_if_all_hosts_take_as_long_for_it(others_ns: int, ranks: tuple[int, ...]) -> None:
-    done = job((0, LAUNCH, "add", others_ns), (1, LAUNCH, "multiply", 100), (2, LAUNCH, "add", others_ns))
-    (found,) = xla_everybodys.told([Candidate(LAUNCH, Change(), (1,))], done)
+@pytest.mark.parametrize("cause", [LAUNCH, UNRECORDED])
+def test_what_has_no_name_of_its_own_is_everybodys_if_all_hosts_take_as_long_for_it(
+    cause: str, others_ns: int, ranks: tuple[int, ...]
+) -> None:
+    """Hosts take turns at being the last to a meeting: a pause of both was told of one."""
+    done = job((0, cause, "add", others_ns), (1, cause, "multiply", 100), (2, cause, "add", others_ns))
+    (found,) = xla_everybodys.told([Candidate(cause, Change(), (1,))], done)
     assert found.ranks == ranks
 
 

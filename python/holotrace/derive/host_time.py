@@ -29,8 +29,10 @@ from holotrace.derive.host_activities import (
 from holotrace.derive.names import decided
 
 _SPANS = HOST_CALLS.only("event_id", "name", "tid", "start_ns", "end_ns", "arguments")
+_LAUNCHED = MODULES.only("launch_id", "step")
 READS = (
     _SPANS,
+    _LAUNCHED,
     ANNOTATIONS.only("event_id", "name", "tid", "start_ns", "end_ns", "on_device"),
     STEPS,
 )
@@ -85,13 +87,18 @@ def begin_with_programs(rank: RankTrace) -> bool:
 
 
 def stepping_threads(rank: RankTrace) -> pl.Series:
-    """The threads that hold the steps."""
+    """The threads that hold the steps; of steps that a device shows those that launched their programs."""
     return rank.cached(_stepping)
 
 
 def _stepping(rank: RankTrace) -> pl.Series:
-    is_step = pl.col("event_id").is_in(pl.lit(rank[STEPS]["event_id"]).implode())
-    threads: pl.Series = rank.where(HOST_CALLS.only("tid"), is_step)["tid"].cast(pl.String()).unique()
+    steps = _threads_of(rank, rank[STEPS]["event_id"])
+    return _threads_of(rank, rank[_LAUNCHED].drop_nulls("step")["launch_id"]) if steps.is_empty() else steps
+
+
+def _threads_of(rank: RankTrace, events: pl.Series) -> pl.Series:
+    is_one = pl.col("event_id").is_in(pl.lit(events).implode())
+    threads: pl.Series = rank.where(HOST_CALLS.only("tid"), is_one)["tid"].cast(pl.String()).unique()
     return threads
 
 

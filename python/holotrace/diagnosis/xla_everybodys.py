@@ -8,11 +8,11 @@ from dataclasses import replace
 import polars as pl
 
 from holotrace.diagnosis.candidates import NAMED_RATIO, Candidate, Job
-from holotrace.diagnosis.classes import COMPILATION, LAUNCH, STALLING, UPLOAD
+from holotrace.diagnosis.classes import COMPILATION, LAUNCH, STALLING, UNRECORDED, UPLOAD
 from holotrace.diagnosis.xla_hosts import SPENT
 
-# Of these one thread asks for what others do, which have names of their own.
-_NAMELESS = (COMPILATION, UPLOAD, LAUNCH)
+# Of these one thread asks for what others do, which have names of their own, or nobody knows the name.
+_NAMELESS = (COMPILATION, UPLOAD, LAUNCH, UNRECORDED)
 
 
 def told(candidates: Sequence[Candidate], job: Job) -> list[Candidate]:
@@ -24,7 +24,7 @@ def told(candidates: Sequence[Candidate], job: Job) -> list[Candidate]:
     spent = job.of(SPENT)
     if spent.is_empty() or len(job.ranks) < 2:
         return list(candidates)
-    return [_told(each, spent, job) if each.cause in (*STALLING, UPLOAD, LAUNCH) else each for each in candidates]
+    return [_told(each, spent, job) if each.cause in (*STALLING, *_NAMELESS) else each for each in candidates]
 
 
 def _told(found: Candidate, spent: pl.DataFrame, job: Job) -> Candidate:

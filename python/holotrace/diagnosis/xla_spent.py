@@ -13,7 +13,6 @@ from holotrace.diagnosis.classes import (
     BY_NAME,
     FUNCTION,
     LAUNCH,
-    PAUSE,
     SLOW_HOST,
     STALLING,
     SYNCHRONIZATION,
@@ -24,8 +23,8 @@ from holotrace.diagnosis.meetings import Change, Meetings
 from holotrace.diagnosis.xla_hosts import SPENT, WAITED
 from holotrace.diagnosis.xla_saving import READING
 
-# Hosts cannot do without all of this, but without what some have beyond others.
-_OF_ALL = (PAUSE, UNRECORDED)
+# A slow host takes longer for these, too.
+_WHOLE_OF_ALL = (UPLOAD, LAUNCH, UNRECORDED)
 # Of fewer hosts none is one of a few.
 _FEWEST = 3
 
@@ -76,7 +75,8 @@ def beside_gaps(costs: list[tuple[Candidate, int]], job: Job, meetings: Meetings
 
 def _is_whole(found: Candidate) -> bool:
     """Whether the cause is judged by all of it: a host that is slow at all that it does sends slowly, too."""
-    return found.cause in (SYNCHRONIZATION, *STALLING) or (found.cause in (UPLOAD, LAUNCH) and not found.ranks)
+    is_of_all = found.cause in _WHOLE_OF_ALL and not found.ranks
+    return found.cause in (SYNCHRONIZATION, *STALLING) or is_of_all
 
 
 def _without(found: Candidate, job: Job) -> Candidate:
@@ -89,11 +89,10 @@ def _without(found: Candidate, job: Job) -> Candidate:
         found = replace(found, change=replace(found.change, waits=ended)) if ended else found
     if found.cause == SYNCHRONIZATION:
         return found
-    is_of_some = len(ranks) < len(job.ranks)
     if found.cause == SLOW_HOST:
         found = replace(found, cause=LAUNCH)
         return replace(_without(found, replace(job, rows=_as_launching(job.rows, ranks))), cause=SLOW_HOST)
-    if found.cause not in (*STALLING, LAUNCH, UPLOAD) and not (is_of_some and found.cause in _OF_ALL):
+    if found.cause not in (*STALLING, *_WHOLE_OF_ALL):
         return found
     spent = _beyond(_of_name(job.of(SPENT), found).filter(cause=found.cause), ranks, job)
     parts: dict[int, list[tuple[int, float]]] = {}
