@@ -33,6 +33,7 @@ from holotrace.diagnosis import (
     wording,
     xla_everybodys,
     xla_spent,
+    xla_steps,
 )
 from holotrace.diagnosis.advice import COPIED_WITHIN, advice
 from holotrace.diagnosis.candidates import CALLED_IN, Candidate, Job
@@ -156,7 +157,6 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     meetings = Meetings(visits, ends, offsets, late=_late(rows, visits), waits=_waits(rows), waiting=waiting)
     begun_ns = min(starts.values())
     job_ns = meetings.lasted_ns(starts)
-    steps = rows.filter(pl.col("row") == account.STEP)["step"].n_unique()
     job = not_recorded.told_by_others(Job(rows, visits, ranks, int(FLOOR_RATIO * job_ns)))
     hosts = list(idle.causes(job))
     hosts += less_ahead.causes(job, hosts)
@@ -204,7 +204,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     kept = xla_spent.without(kept, job, meetings)
     kept = [(candidate, _at_most(max(0, cost), candidate, room_ns)) for candidate, cost in kept]
     joint = max([_joint_ns([candidate for candidate, _ in kept], meetings, room_ns), *(cost for _, cost in kept)])
-    whole = (job_ns, profiler_ns, begun_ns, max(1, steps))
+    whole = (job_ns, profiler_ns, begun_ns, xla_steps.count(rows))
     ranges = [(pair, _last_ns(pair, kept, joint, meetings, room_ns)) for pair in kept]
     found = [
         Found(candidate, cost, min(cost, last), max(cost, last), *whole)
