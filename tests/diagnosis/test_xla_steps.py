@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from holotrace.diagnosis import account, xla_steps
+from holotrace.diagnosis.meetings import Change
 
 
 @pytest.mark.parametrize(
@@ -27,4 +28,6 @@ def test_steps_are_those_that_devices_ran(kind: str | None, met: list[tuple[int 
     meetings = [{"row": account.MEETING, "rank": 0, "step": step, "sequence": number} for step, number in met]
     window = {"row": account.WINDOW, "rank": 0, "detail": kind, "sequence": None}
     schema = {"row": pl.String, "rank": pl.Int32, "step": pl.Int64, "sequence": pl.Int64, "detail": pl.String}
-    assert xla_steps.count(pl.DataFrame([window, *marked, *meetings], schema)) == count
+    rows = pl.DataFrame([window, *marked, *meetings], schema)
+    steps = xla_steps.of_changes(rows)
+    assert (steps(Change(of_hosts={0: [(5, 1.0)]})), steps(Change(transfer={0: 0.5}))) == (4, count)

@@ -204,14 +204,14 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     kept = xla_spent.without(kept, job, meetings)
     kept = [(candidate, _at_most(max(0, cost), candidate, room_ns)) for candidate, cost in kept]
     joint = max([_joint_ns([candidate for candidate, _ in kept], meetings, room_ns), *(cost for _, cost in kept)])
-    whole = (job_ns, profiler_ns, begun_ns, xla_steps.count(rows))
+    whole, step_count = (job_ns, profiler_ns, begun_ns), xla_steps.of_changes(rows)
     ranges = [(pair, _last_ns(pair, kept, joint, meetings, room_ns)) for pair in kept]
     found = [
-        Found(candidate, cost, min(cost, last), max(cost, last), *whole)
+        Found(candidate, cost, min(cost, last), max(cost, last), *whole, step_count(candidate.change))
         for (candidate, cost), last in ranges
         if max(cost, last) > FLOOR_RATIO * job_ns
     ]
-    known = [Found(Candidate(RECORDING, Change()), 0, 0, 0, *whole)]
+    known = [Found(Candidate(RECORDING, Change()), 0, 0, 0, *whole, xla_steps.of_hosts(rows))]
     is_much = (profiler_ns or 0) > USUAL[LAUNCH] * job_ns
     return sorted(found, key=lambda cause: -cause.cost_ns) + (known if is_much else []), joint
 

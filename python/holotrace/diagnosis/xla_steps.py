@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import polars as pl
 
 from holotrace.diagnosis import account
+from holotrace.diagnosis.meetings import Change
 
 
-def count(rows: pl.DataFrame) -> int:
-    """How many steps a job ran, by the steps that hosts marked, or by what devices exchanged of earlier ones, too.
+def of_changes(rows: pl.DataFrame) -> Callable[[Change], int]:
+    """In how many steps what a change removes was seen: what hosts do in those that they marked, others in all."""
+    marked, ran = of_hosts(rows), of_devices(rows)
+
+    def count(change: Change) -> int:
+        return marked if change.of_hosts or change.later or change.spent or change.waits else ran
+
+    return count
+
+
+def of_hosts(rows: pl.DataFrame) -> int:
+    """How many steps hosts marked, at least one."""
+    return max(1, rows.filter(pl.col("row") == account.STEP)["step"].n_unique())
+
+
+def of_devices(rows: pl.DataFrame) -> int:
+    """How many steps devices ran: those that hosts marked, or those of which devices exchanged something.
 
     Where devices do what was launched before the recording, and that counts, they do less of what is launched last.
     """
-    marked = rows.filter(pl.col("row") == account.STEP)["step"].n_unique()
+    marked = of_hosts(rows)
     of_xla = rows.filter(pl.col("row") == account.WINDOW, detail=account.XLA)["rank"]
     met = rows.filter(pl.col("row") == account.MEETING, pl.col("rank").is_in(of_xla.implode()))
     if met.is_empty():
-        return max(1, marked)
+        return marked
     numbered = met.drop_nulls("sequence").group_by("rank")
     known = numbered.agg(
         count=pl.col("sequence").max() - pl.col("sequence").min() + 1, has_earlier=pl.col("step").is_null().any()
     )
     ran = known.filter("has_earlier")["count"].quantile(0.5, "lower")
-    return max(1, marked if ran is None else int(ran))
+    return marked if ran is None else max(1, int(ran))
