@@ -36,8 +36,6 @@ def of_devices(rows: pl.DataFrame) -> int:
     if met.is_empty():
         return marked
     numbered = met.drop_nulls("sequence").group_by("rank")
-    known = numbered.agg(
-        count=pl.col("sequence").max() - pl.col("sequence").min() + 1, has_earlier=pl.col("step").is_null().any()
-    )
+    known = numbered.agg(count=pl.col("sequence").n_unique(), has_earlier=pl.col("step").is_null().any())
     ran = known.filter("has_earlier")["count"].quantile(0.5, "lower")
     return marked if ran is None else max(1, int(ran))
