@@ -97,12 +97,16 @@ __all__ = [
 ]
 
 
+# Modules that are public, too, and are there without an import of their own.
+_MODULES = ("capture", "core")
+
+
 # Any: whatever the name is of.
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         # Looking it up takes longer than most imports.
         return import_module("importlib.metadata").version(__name__)
-    if name not in __all__:
+    if name not in {*__all__, *_MODULES}:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     # All else that is imported takes as long as Polars, so that it is when the first of these is asked for.
     with allocator.nothing_collected():
@@ -112,4 +116,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_MODULES})

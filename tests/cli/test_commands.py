@@ -280,6 +280,17 @@ def test_a_public_name_is_no_module_whatever_was_imported_before() -> None:
     assert {*holotrace.__all__} <= {*dir(holotrace)}
 
 
+def test_public_modules_are_there_without_an_import_of_their_own() -> None:
+    assert printed("import holotrace; print(holotrace.capture.__name__, holotrace.core.schema.__name__)") == [
+        "holotrace.capture",
+        "holotrace.core.schema",
+    ]
+    assert printed("import holotrace; print(hasattr(holotrace, 'nothing'), hasattr(holotrace, '__wrapped__'))") == [
+        "False",
+        "False",
+    ]
+
+
 def printed(code: str) -> list[str]:
     """The words that a new interpreter prints."""
     return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()

@@ -167,7 +167,7 @@ fn goes_on(visit: &Visit, left: i64, ended: f64, rank: &mut Moved) {
     }
 }
 
-/// The meetings in the order in which the last ones came, and their visits, each rank's together.
+/// The meetings in the order in which the last ones came, and their visits, those of each together.
 fn held(matches: &[i64], visits: &[Visit]) -> (Vec<Meeting>, Vec<Visit>) {
     let mut order: Vec<usize> = (0..visits.len()).collect();
     let mut known: HashMap<i64, (usize, i64)> = HashMap::new();
