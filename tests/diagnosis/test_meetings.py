@@ -56,6 +56,11 @@ def test_a_rank_that_computes_less_waits_for_a_message_that_it_did_not_wait_for(
     assert message(needed_ns=needed_ns).ends(faster)[1] == end_ns
 
 
+def test_what_came_late_on_a_rank_that_is_not_there_is_left_out() -> None:
+    unknown = late(250, since_ns=70, gap_ns=150, launched_ns=250).with_columns(rank=pl.lit(7, pl.Int64))
+    assert Meetings(NONE, {0: 300}, {}, late=unknown).ends(Change()) == {0: 300}
+
+
 def test_without_changes_the_recorded_times_remain() -> None:
     assert message(needed_ns=100).ends(Change()) == {0: 140, 1: 140}
 

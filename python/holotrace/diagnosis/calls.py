@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from operator import or_
 
@@ -15,7 +15,7 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive import call_tree, intervals
 from holotrace.derive.names import are_in, distinct
 from holotrace.diagnosis import open_calls
-from holotrace.diagnosis.classes import beside, named
+from holotrace.diagnosis.classes import EVALUATION, STALLING, beside, named
 
 _CALLS = CALLS.only(
     *("event_id", "name", "category", "pid", "tid", "start_ns", "end_ns", "on_device", "parent_id", "work_count")
@@ -67,7 +67,16 @@ def contexts(rank: RankTrace, launch_ids: pl.Series) -> dict[int, tuple[str, str
 
 def beside_the_step(rank: RankTrace, launch_ids: pl.Series) -> pl.DataFrame:
     """Of launches that are no work of the step, such as an evaluation's, ``cause`` and ``name``; else nulls."""
-    found = {**rank.cached(_of_programs), **_within(rank, launch_ids, beside)}
+    return _of_each({**rank.cached(_of_programs), **_within(rank, launch_ids, beside)}, launch_ids)
+
+
+def standing_in(rank: RankTrace, launch_ids: pl.Series) -> pl.DataFrame:
+    """Of launches, or waits, within something that hosts stand still for, ``cause`` and ``name``; else nulls."""
+    within = contexts(rank, launch_ids).items()
+    return _of_each({launch: told for launch, told in within if told[0] in (*STALLING, EVALUATION)}, launch_ids)
+
+
+def _of_each(found: Mapping[int, tuple[str, str]], launch_ids: pl.Series) -> pl.DataFrame:
     if not found:
         return pl.DataFrame([constant(name, None, len(launch_ids), pl.String()) for name in ("cause", "name")])
     rows = [found.get(launch, (None, None)) for launch in launch_ids]

@@ -153,7 +153,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     ranks = tuple(windows["rank"].unique().sort())
     ends = dict(windows.select("rank", "at_ns").iter_rows())
     starts = {rank: start - offsets.get(rank, 0) for rank, start in windows.select("rank", "start_ns").iter_rows()}
-    waiting = {*rows.filter(pl.col("row").is_in([SPENT, WAITED]))["rank"]}
+    waiting = {*rows.filter(pl.col("row") == SPENT)["rank"]}
     meetings = Meetings(visits, ends, offsets, late=_late(rows, visits), waits=_waits(rows), waiting=waiting)
     begun_ns = min(starts.values())
     job_ns = meetings.lasted_ns(starts)

@@ -65,7 +65,7 @@ class Meetings:
         """``visits`` are those of ``arrivals.of_ranks``; ``ends`` is when each rank ended, on its own clock.
 
         So is what was launched too ``late``, or at all by hosts of which all ``waits`` are known: those of the ranks
-        ``waiting``.
+        ``waiting``, which may have none, and of those that have some.
         """
         self._ends = {rank: end - offsets.get(rank, 0) for rank, end in ends.items()}
         ranks = sorted({*ends, *visits["rank"]})

@@ -12,12 +12,11 @@ from holotrace.derive import intervals
 from holotrace.derive.names import distinct
 from holotrace.derive.vendors import ALLOCATING
 from holotrace.diagnosis import device_waits, host, lead, open_calls, own_time
-from holotrace.diagnosis.calls import among, call_names, contexts, host_calls, main_thread, telling_nothing
+from holotrace.diagnosis.calls import among, call_names, host_calls, main_thread, standing_in, telling_nothing
 from holotrace.diagnosis.classes import (
     ALLOCATOR,
     BY_NAME,
     COPY,
-    EVALUATION,
     LAUNCH,
     PAUSE,
     SLOW_HOST,
@@ -222,10 +221,7 @@ def _waits(rank: RankTrace, copying: pl.DataFrame) -> pl.DataFrame:
     """
     waits = rank.cached(host.of_launching_threads)
     asked_by = open_calls.asked_by(rank.cached(host_calls), waits["event_id"]).alias("asked_by")
-    within = contexts(rank, waits["event_id"])
-    known = {each: told for each, told in within.items() if told[0] in (*STALLING, EVALUATION)}
-    of_each = [known.get(each, (None, None)) for each in waits["event_id"]]
-    told = waits.hstack([asked_by, *pl.DataFrame(of_each, {"cause": pl.String, "name": pl.String}, orient="row")])
+    told = waits.hstack([asked_by, *standing_in(rank, waits["event_id"])])
     copies = columns(copying, "event_id", copying="cause", copy="responsible")
     return told.join(copies, on="event_id", how="left", maintain_order="left").with_columns(
         cause=pl.coalesce("cause", "copying", pl.lit(SYNCHRONIZATION)),
