@@ -21,6 +21,7 @@ from holotrace.analyses import ALL
 from holotrace.core.analysis import PerJob
 from holotrace.core.problems import DIFFERENT_STEPS, LEFT_OUT
 from holotrace.core.source import STEPS_ARE_NUMBERED
+from holotrace.core.tables import MODULES
 from holotrace.engine.comparable import Recorded, comparison
 from holotrace.present import report
 from holotrace.sample import write
@@ -239,10 +240,14 @@ OF_STEPS_2_AND_3 = """
 """
 
 
-def of_xla(*texts: str, are_numbered: bool = True) -> JobResult:
-    ranks = {
-        rank: replace(trace(text, rank), metadata={STEPS_ARE_NUMBERED: are_numbered}) for rank, text in enumerate(texts)
-    }
+def of_xla(*texts: str, are_numbered: bool = True, has_runs: bool = False) -> JobResult:
+    """A job of XLA; where it ``has_runs``, a step is the same run of a program on all ranks."""
+    ranks = {}
+    for rank, text in enumerate(texts):
+        drawn = trace(text, rank)
+        run = pl.col("step") if has_runs else pl.lit(None, pl.Int64)
+        tables = {**drawn.tables, MODULES.name: drawn[MODULES].with_columns(run=run)}
+        ranks[rank] = replace(drawn, tables=tables, metadata={STEPS_ARE_NUMBERED: are_numbered})
     return Job.from_ranks(ranks, title="drawn").run()
 
 
@@ -256,11 +261,22 @@ def test_ranks_of_xla_with_other_steps_are_compared_over_those_that_all_have() -
         assert_frame_equal(found.tables[name], expected.tables[name])
 
 
-def test_steps_of_xla_that_are_counted_from_the_begin_of_a_recording_tell_only_how_many_there_are() -> None:
-    found = of_xla(OF_STEPS_1_TO_3, OF_STEPS_2_AND_3, are_numbered=False)
+@pytest.mark.parametrize("has_runs", [True, False])
+def test_steps_that_are_counted_are_the_same_where_their_runs_have_the_same_ids_or_end_at_the_same_time(
+    has_runs: bool,
+) -> None:
+    found = of_xla(OF_STEPS_1_TO_3, OF_STEPS_2_AND_3, are_numbered=False, has_runs=has_runs)
     assert found.info["first_step"].to_list() == [None, None]
-    (row,) = found.problems.filter(problem=LEFT_OUT).rows(named=True)
-    assert (row["rank"], row["example"]) == (1, "2 steps recorded, where most ranks have 3")
+    said = "compared over steps 1-2; rank 1 recorded 1-2, the others 0-2"
+    assert found.problems.filter(problem=DIFFERENT_STEPS)["example"].to_list() == [said]
+    assert found.problems.filter(problem=LEFT_OUT).is_empty()
+    expected = of_xla(OF_STEPS_2_AND_3, OF_STEPS_2_AND_3, are_numbered=False, has_runs=has_runs)
+    assert found.findings == expected.findings
+    for name in expected.tables.keys() - {"device_memory"}:
+        table, of_same = found.tables[name], expected.tables[name]
+        # They are counted from the step that the first rank began with, and not as they were drawn.
+        are_counted = pl.col("^step$") - 1
+        assert_frame_equal(table, of_same.with_columns(are_counted))
 
 
 def of_steps(*steps: tuple[int, int] | None) -> list[Recorded]:
@@ -292,6 +308,42 @@ def test_where_steps_have_no_numbers_most_ranks_say_how_many_are_usual() -> None
     assert list(comparison(ranks).left_out) == [2, 3]
     # Of as many ranks with each number the longer recording counts.
     assert list(comparison(ranks[1:3]).left_out) == [2]
+
+
+def counted(*begun: int, has_ids: bool = True, clocks: Sequence[int] = ()) -> list[Recorded]:
+    """Ranks that recorded steps that they count themselves, up to the tenth, each since another one."""
+    ranks = []
+    for rank, (first, clock_ns) in enumerate(zip(begun, clocks or [0] * len(begun), strict=True)):
+        steps = range(10 - first)
+        runs = {step: 70 + first + step for step in steps} if has_ids else {}
+        ends = {step: clock_ns + 1_000 * (first + step) + 10 * rank for step in steps}
+        ranks.append(Recorded(rank, False, len(steps), runs=runs, ends=ends))
+    return ranks
+
+
+@pytest.mark.parametrize("has_ids", [True, False])
+def test_ranks_that_count_their_steps_are_compared_over_those_that_all_have(has_ids: bool) -> None:
+    found = comparison(counted(2, 0, 1, has_ids=has_ids))
+    assert (found.steps, found.begun, found.left_out) == ((2, 9), {0: 2, 1: 0, 2: 1}, {})
+    found = comparison(counted(2, 2, 2, has_ids=has_ids))
+    assert (found.steps, found.left_out) == (None, {})
+
+
+def test_ids_of_runs_need_no_clocks_that_agree() -> None:
+    found = comparison(counted(2, 0, 1, clocks=[0, 1_000, 400]))
+    assert (found.steps, list(found.left_out)) == ((2, 9), [])
+
+
+@pytest.mark.parametrize("clock_ns", [400, 600, 50_000])
+def test_clocks_that_are_far_apart_do_not_tell_which_steps_are_the_same(clock_ns: int) -> None:
+    ranks = counted(0, 0, 1, has_ids=False, clocks=[0, 0, clock_ns])
+    assert (comparison(ranks).steps, list(comparison(ranks).left_out)) == (None, [2])
+
+
+def test_runs_that_disagree_tell_nothing() -> None:
+    first, second, other = counted(0, 0, 1)
+    disagreeing = replace(other, runs={**other.runs, 4: 70})
+    assert list(comparison([first, second, disagreeing]).left_out) == [2]
 
 
 def test_many_different_recordings_are_told_in_few_words() -> None:

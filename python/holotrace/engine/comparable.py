@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import polars as pl
@@ -13,6 +15,8 @@ from holotrace.core.problems import CUT, DIFFERENT_STEPS, LEFT_OUT, problem, spe
 from holotrace.present import format as fmt
 
 _MOST_NAMED = 3  # runs of steps that are told with their ranks
+# Runs of the same step end within so much of the shortest step.
+_APART_RATIO = 0.25
 # The first and the last.
 Steps = tuple[int, int]
 
@@ -28,6 +32,10 @@ class Recorded:
     steps: Steps | None = None
     # Entries of its file, and those of them that ran on a device.
     events: tuple[int, int] = (0, 0)
+    # Where steps are counted from the beginning of the recording: of each the program run that is most of it, which has
+    # the same id in all recordings of a job, and when that ended. No ids where one is in several steps.
+    runs: Mapping[int, int] = field(default_factory=dict)
+    ends: Mapping[int, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, info: pl.DataFrame, problems: pl.DataFrame) -> Recorded:
@@ -37,7 +45,13 @@ class Recorded:
         # With a gap between them they are no run of steps that others could be looked at in.
         steps = (first, last) if count and first is not None and last - first + 1 == count else None
         events = (row["event_count"] or 0, row["device_event_count"] or 0)
-        return cls(row["rank"], not set(CUT).isdisjoint(problems["problem"]), count, steps, events)
+        runs, ends = (
+            {step: value for step, value in enumerate(row[name] or ()) if value is not None}
+            for name in ("step_runs", "step_ends")
+        )
+        is_cut = not set(CUT).isdisjoint(problems["problem"])
+        known = runs if len({*runs.values()}) == len(runs) else {}
+        return cls(row["rank"], is_cut, count, steps, events, known, ends)
 
 
 @dataclass(frozen=True)
@@ -48,6 +62,8 @@ class Comparison:
     """Ranks that are compared with no other and make no findings, each with the reason."""
     steps: Steps | None = None
     """All ranks are looked at in these steps only; null where they recorded the same ones."""
+    begun: Mapping[int, int] = field(default_factory=dict)
+    """How many steps later than the first some ranks began to record, whose steps are counted from there."""
     of_steps: Sequence[Mapping[str, Any]] = ()
     """Rows of the problems table on these steps."""
 
@@ -68,6 +84,8 @@ def comparison(ranks: Sequence[Recorded]) -> Comparison:
     left = {rank.rank: _of_a_cut(rank, sizes) for rank in ranks if rank.is_cut}
     stepped = [rank for rank in whole if rank.step_count]
     own = {rank.rank: rank.steps for rank in stepped if rank.steps}
+    begun = _begun(stepped) if not own else {}
+    own |= {rank.rank: (begun[rank.rank], begun[rank.rank] + (rank.step_count or 0) - 1) for rank in stepped if begun}
     if len(own) < len(stepped):
         left |= _of_another_count(stepped)
         return Comparison(left)
@@ -82,7 +100,7 @@ def comparison(ranks: Sequence[Recorded]) -> Comparison:
     if set(sharing.values()) == {steps}:
         return Comparison(left)
     left |= {rank.rank: "no steps recorded, where others have" for rank in whole if rank not in stepped}
-    return Comparison(left, steps, [_of_different_steps(sharing, steps)])
+    return Comparison(left, steps, begun, [_of_different_steps(sharing, steps)])
 
 
 def as_problems(reasons: Mapping[int, str]) -> list[dict[str, Any]]:
@@ -124,6 +142,45 @@ def _of_another_count(ranks: Sequence[Recorded]) -> dict[int, str]:
         for rank in ranks
         if rank.step_count != usual
     }
+
+
+def _begun(ranks: Sequence[Recorded]) -> dict[int, int]:
+    """How many steps later than the first each rank began to record, by the program runs that are its steps.
+
+    Nothing where a rank shares no run with the one that recorded most, or its runs disagree.
+    """
+    most = max(ranks, key=lambda rank: (rank.step_count or 0, -rank.rank), default=None)
+    later = {rank.rank: _by_runs(rank, most) or _by_ends(rank, most) for rank in ranks if most}
+    if any(len(steps) != 1 for steps in later.values()):
+        return {}
+    by_rank = {rank: step for rank, (step,) in later.items()}
+    first = min(by_rank.values(), default=0)
+    return {rank: step - first for rank, step in by_rank.items()}
+
+
+def _by_runs(rank: Recorded, most: Recorded) -> set[int]:
+    """By how many steps the rank began later than the other, as the ids of its runs say, each by itself."""
+    places = {run: step for step, run in most.runs.items()}
+    return {places[run] - step for step, run in rank.runs.items() if run in places}
+
+
+def _by_ends(rank: Recorded, most: Recorded) -> set[int]:
+    """The same by when they ended, without ids: at the same time, as ranks wait for each other in each step.
+
+    Nothing is told by clocks that differ by more than a small part of a step.
+    """
+    if rank.runs and most.runs or not rank.ends or not most.ends:
+        return set()
+    steps, times = zip(*most.ends.items(), strict=True)
+    apart_ns = _APART_RATIO * min((later - earlier for earlier, later in pairwise(times)), default=0)
+    found = set[int]()
+    for step, end_ns in rank.ends.items():
+        place = bisect_left(times, end_ns - apart_ns)
+        if place < len(times) and times[place] <= end_ns + apart_ns:
+            found.add(steps[place] - step)
+        elif times[0] < end_ns < times[-1]:
+            return set()
+    return found
 
 
 def _shared(of_ranks: Sequence[Steps]) -> Steps:

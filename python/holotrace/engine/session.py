@@ -137,7 +137,7 @@ class Session:
         found = comparison([each.result[0] for each in seen])
         if found.steps is None:
             return {each.rank: each.result[1] for each in seen}, found
-        of_steps = OfSteps(task, reads, *found.steps, frozenset(found.left_out))
+        of_steps = OfSteps(task, reads, *found.steps, frozenset(found.left_out), found.begun)
         return {each.rank: each.result for each in self._seen(of_steps, of_steps.reads)}, found
 
     def _seen(
@@ -169,7 +169,7 @@ class Session:
         """Answers on the steps that are compared, and ranks lost meanwhile; none where they are all there are."""
         if found.steps is None:
             return [], []
-        task = OfSteps(questions, questions.reads, *found.steps, frozenset(found.left_out))
+        task = OfSteps(questions, questions.reads, *found.steps, frozenset(found.left_out), found.begun)
         return read_ranks(RankTask(task, task.reads, self.load), self.found.sources, executor=self.executor)
 
     def _noticed(self, seen: list[_Seen[T]], unread: list[dict[str, Any]]) -> list[_Seen[T]]:

@@ -23,7 +23,7 @@ _TYPES = ("bf16", "fp16", "fp32")
 READS = (
     DEVICE_EVENTS.only("start_ns", "end_ns"),
     STEPS.only("step", "start_ns", "end_ns"),
-    MODULES.only("module_id"),
+    MODULES.only("module_id", "device", "run", "step", "start_ns", "end_ns"),
     PROBLEMS.only("count"),
 )
 
@@ -43,7 +43,7 @@ def describe(
     devices = [device for device in _list(metadata.get("deviceProperties")) if isinstance(device, dict)]
     names = sorted({str(device["name"]) for device in devices if device.get("name")})
     job = {**(source.metadata if source else {}), **believable(metadata.get("distributedInfo"))}
-    events, steps = tables[DEVICE_EVENTS.name], tables[STEPS.name]
+    events, steps, modules = tables[DEVICE_EVENTS.name], tables[STEPS.name], tables[MODULES.name]
     row = {
         "rank": rank,
         "file": str(source.path) if source else None,
@@ -57,7 +57,11 @@ def describe(
         "backend": str(job["backend"]) if job.get("backend") else None,
         "step_count": steps.height,
         # Steps of XLA that the program did not number are counted from the begin of each recording.
-        **(_numbers(steps) if tables[MODULES.name].is_empty() or metadata.get(STEPS_ARE_NUMBERED) else {}),
+        **(
+            _numbers(steps)
+            if modules.is_empty() or metadata.get(STEPS_ARE_NUMBERED)
+            else _runs(steps, modules)
+        ),
         "event_count": counts.get("entries"),
         "device_event_count": events.height,
         "problem_count": int(tables[PROBLEMS.name]["count"].sum()),
@@ -94,6 +98,24 @@ def _numbers(steps: pl.DataFrame) -> dict[str, int | None]:
     first: Any = steps["step"].min()
     last: Any = steps["step"].max()
     return {"first_step": first, "last_step": last}
+
+
+def _runs(steps: pl.DataFrame, modules: pl.DataFrame) -> dict[str, list[int | None]]:
+    """The run that takes longest in each step on the first device, in the order of the steps: its id, and its end.
+
+    Nothing where steps are missing in between.
+    """
+    numbers = steps.select(pl.col("step").unique().sort())
+    if numbers["step"].diff().drop_nulls().ne(1).any():
+        return {}
+    first = modules.filter(pl.col("device").eq_missing(pl.lit(modules["device"].min())))
+    longest = (
+        first.sort(pl.col("end_ns") - pl.col("start_ns"), descending=True)
+        .unique("step", keep="first", maintain_order=True)
+        .select("step", step_runs="run", step_ends="end_ns")
+    )
+    found = numbers.join(longest, on="step", how="left", maintain_order="left").drop("step")
+    return found.to_dict(as_series=False)
 
 
 def _software(metadata: Mapping[str, Any], job: Mapping[str, Any]) -> str | None:

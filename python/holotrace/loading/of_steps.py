@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Generic
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic
 
 import polars as pl
 
@@ -39,6 +39,7 @@ class OfSteps(Generic[T]):
         first: First of the steps.
         last: Last of them.
         whole: Ranks that are looked at as they are.
+        begun: How many steps later than the first ranks began to record whose steps are counted from there.
     """
 
     task: Callable[[RankTrace], T]
@@ -46,6 +47,7 @@ class OfSteps(Generic[T]):
     first: int
     last: int
     whole: frozenset[int] = frozenset()
+    begun: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def reads(self) -> tuple[Table, ...]:
@@ -57,8 +59,15 @@ class OfSteps(Generic[T]):
         return (*asked.values(), *placing, *_READS)
 
     def __call__(self, rank: RankTrace) -> T:
-        seen = rank if rank.rank in self.whole else of_steps(rank, self.first, self.last)
+        seen = rank if rank.rank in self.whole else self._of_steps(rank)
         return self.task(narrowed(seen, self.wanted))
+
+    def _of_steps(self, rank: RankTrace) -> RankTrace:
+        if rank.rank not in self.begun:
+            return of_steps(rank, self.first, self.last)
+        own: Any = rank[STEPS]["step"].min()
+        later = self.begun[rank.rank] - own
+        return _renumbered(of_steps(rank, self.first - later, self.last - later), later)
 
 
 def of_steps(rank: RankTrace, first: int, last: int) -> RankTrace:
@@ -77,10 +86,13 @@ def of_steps(rank: RankTrace, first: int, last: int) -> RankTrace:
     work = rank[DEVICE_EVENTS].filter(belongs)
     # Ranges on a device have no launch.
     ranges = rank[ANNOTATIONS].filter("on_device")
-    began, over = work.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
+    began, over, launched = work.select(
+        pl.col("start_ns").min(), pl.col("end_ns").max(), pl.col("launch_ns").min()
+    ).row(0)
     seen = ranges.filter(_begins(pl.col("start_ns"), began, over))
     window = _Window(
-        begin,
+        # Steps that devices begin were launched before.
+        begin if launched is None else min(begin, launched),
         end,
         belongs,
         on_device=pl.concat([rank[DEVICE_EVENTS]["event_id"], ranges["event_id"]]).implode(),
@@ -90,6 +102,17 @@ def of_steps(rank: RankTrace, first: int, last: int) -> RankTrace:
         STEPS.name: rank.tables[STEPS.name].filter(pl.col("step").is_between(first, last))
     }
     return replace(rank, tables=_described(rank, tables))
+
+
+def _renumbered(rank: RankTrace, later: int) -> RankTrace:
+    """The rank, its steps counted from those of the rank that began to record first."""
+    if not later:
+        return rank
+    tables = {
+        name: frame.with_columns(pl.col("step") + later) if "step" in frame.columns else frame
+        for name, frame in rank.tables.items()
+    }
+    return replace(rank, tables=tables)
 
 
 @dataclass(frozen=True)

@@ -262,7 +262,7 @@ def markdown_report(shown: ShownReport) -> str:
         parts.append(markdown_table(found, columns))
     else:
         parts.append("No rule found anything to fix.")
-    columns = tuple(c for c in RANK_INFO.columns if c.name not in ("file", "rank_from"))
+    columns = tuple(c for c in RANK_INFO.columns if c.name not in ("file", "rank_from", "step_runs", "step_ends"))
     parts += ["## Ranks", markdown_table(report.info.select(c.name for c in columns), columns), "## Problems"]
     parts.append("None." if report.problems.is_empty() else markdown_table(report.problems, PROBLEMS.columns))
     return "\n\n".join(parts) + "\n"

@@ -428,6 +428,28 @@ def test_runs_of_one_program_after_another_on_a_gpu_are_as_many_as_the_host_exec
     assert steps["total_ns"].sum() == job.time_breakdown()["total_ns"].sum()
 
 
+def test_runs_of_a_gpu_that_were_launched_before_the_recording_are_as_many_as_begin(tmp_path: Path) -> None:
+    names = ("mul.1", "dot.2", "mul.3")
+    begun = [(name, (100 * run + 10 * at) * US) for run in range(5) for at, name in enumerate(names)]
+    kernels = [
+        Event(name, start, 8 * US, {"hlo_op": name, "program_id": 7, "correlation_id": number})
+        # The first kernel ran before the recording, too.
+        for number, (name, start) in enumerate(begun[1:], 1)
+    ]
+    calls = [Event("jit_f:XLA GPU module", (20 + 100 * run) * US, 20 * US) for run in range(2)]
+    launches = [
+        Event("launch", (21 + 100 * run + at) * US, US, {"correlation_id": 9 + 3 * run + at})
+        for run in range(2)
+        for at in range(3)
+    ]
+    threads = [Line("python", sorted([*calls, *launches], key=lambda event: event.start_ps), 1)]
+    device = Plane("/device:GPU:0", [Line("Stream #7(Compute)", kernels, 7)])
+    modules = written(tmp_path, device, Plane("/host:CPU", threads)).table("modules").sort("start_ns")
+    assert modules["op_count"].to_list() == [2, 3, 3, 3, 3]
+    assert modules["launch_id"].is_null().to_list() == [True, True, True, False, False]
+    assert modules["step"].to_list() == [0, 1, 2, 3, 4]
+
+
 @pytest.mark.parametrize("launching", ["python", "HIP"])
 def test_a_gpu_program_that_runs_again_and_again_makes_steps(tmp_path: Path, launching: str) -> None:
     """ROCm shows launches on threads of their own, CUPTI on that of the call."""

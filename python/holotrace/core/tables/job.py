@@ -42,6 +42,13 @@ RANK_INFO = Table(
         Column(
             "last_step", Unit.STEP, "Number of the last of them; null in profiles of XLA without numbers of their own"
         ),
+        Column(
+            "step_runs",
+            Unit.NUMBERS,
+            "Id of the program run that is most of each step, the same in all profiles of the job; null where steps have "
+            "numbers of their own",
+        ),
+        Column("step_ends", Unit.NUMBERS, "When that run ended, in ns on the clock of the file"),
         Column("event_count", Unit.COUNT, "Entries in the file, of every kind"),
         Column("device_event_count", Unit.COUNT, "Events on an accelerator"),
         Column("problem_count", Unit.COUNT, "Entries that could not be read as written"),

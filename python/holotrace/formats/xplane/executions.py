@@ -370,13 +370,14 @@ def _on_gpu(profile: Profile, operations: Rows, first: int) -> tuple[pl.DataFram
     operations = operations.with_own(called["launch_id"], called["launch_ns"])
     of_program = operations.filter((operations["role"] == "stream") & operations["program_id"].is_not_null())
     kernels = of_program.select(
-        *("event_id", "plane", "device", "program_id", "run_id", "hlo_module"),
+        *("event_id", "plane", "device", "program_id", "run_id", "hlo_module", "instruction"),
         *("launch_id", "launch_ns", "start_ns", "end_ns"),
     )
     order = ["device", "launch_ns", "start_ns", "event_id"]
     kernels = _executed_by(profile, kernels).sort(order, nulls_last=True)
+    kernels = kernels.hstack([lost_calls.turns(kernels)])
     kernels = kernels.with_columns(
-        gpu_module=(pl.struct("device", "program_id", "execution").rle_id() + first).cast(pl.UInt32)
+        gpu_module=(pl.struct("device", "program_id", "execution", "turn").rle_id() + first).cast(pl.UInt32)
     )
     # What runs before the first launch that is recorded was launched before the recording began.
     is_launched = pl.col("launch_id").get(pl.col("start_ns").arg_min()).is_not_null()

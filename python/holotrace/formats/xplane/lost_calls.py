@@ -61,6 +61,27 @@ def begun_before(operations: Rows, mark: pl.Series, calls: pl.DataFrame) -> pl.S
     return mark.scatter(found["at"], found["call"])
 
 
+def turns(kernels: pl.DataFrame) -> pl.Series:
+    """How many executions of their program have begun up to each of the kernels without one; null for all others.
+
+    They were launched before the recording. An execution begins with the operation with which all do of which the call
+    is known, if that runs once in each of these.
+    """
+    own = ["device", "program_id"]
+    rows = kernels.select(*own, "execution", "instruction", "start_ns").with_row_index("at").sort("start_ns", "at")
+    known = rows.drop_nulls("execution")
+    firsts = known.unique([*own, "execution"], keep="first", maintain_order=True).select(*own, "instruction")
+    counts = known.join(firsts.unique(), on=[*own, "instruction"], how="semi").group_by(own).len()
+    begin = firsts.group_by(own).agg(pl.len().alias("times"), pl.col("instruction").unique()).join(counts, on=own)
+    begin = begin.filter(pl.col("instruction").list.len() == 1, pl.col("times") == pl.col("len"))
+    lost = rows.filter(pl.col("execution").is_null())
+    begins = lost.join(begin.select(*own, first=pl.col("instruction").list.first()), on=own, how="left")
+    begun = (pl.col("instruction") == pl.col("first")).fill_null(value=False)
+    told = begins.sort("start_ns", "at").select("at", turn=begun.cum_sum().over(own))
+    turn = pl.repeat(None, kernels.height, dtype=told.schema["turn"], eager=True)
+    return turn.scatter(told["at"], told["turn"]).alias("turn")
+
+
 def of_each_execution(operations: Rows, mark: pl.Series, calls: pl.DataFrame) -> pl.Series:
     """With a call for each execution of a program, where those that wait for it lead back to the call of the first.
 
