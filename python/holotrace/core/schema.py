@@ -29,7 +29,6 @@ class Unit(Enum):
     EVENT = "_id", pl.UInt32()
     # Integers that name something: a stream, a device, a correlation id.
     NUMBER = "", pl.Int64()
-    NUMBERS = "", pl.List(pl.Int64())
     # Ids that use all 64 bits, e.g. a fingerprint.
     UNSIGNED = "", pl.UInt64()
     FLOAT = "", pl.Float64()

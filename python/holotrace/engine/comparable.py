@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -46,7 +47,7 @@ class Recorded:
         steps = (first, last) if count and first is not None and last - first + 1 == count else None
         events = (row["event_count"] or 0, row["device_event_count"] or 0)
         runs, ends = (
-            {step: value for step, value in enumerate(row[name] or ()) if value is not None}
+            {step: value for step, value in enumerate(json.loads(row[name] or "[]")) if value is not None}
             for name in ("step_runs", "step_ends")
         )
         is_cut = not set(CUT).isdisjoint(problems["problem"])
@@ -169,7 +170,7 @@ def _by_ends(rank: Recorded, most: Recorded) -> set[int]:
 
     Nothing is told by clocks that differ by more than a small part of a step.
     """
-    if rank.runs and most.runs or not rank.ends or not most.ends:
+    if (rank.runs and most.runs) or not rank.ends or not most.ends:
         return set()
     steps, times = zip(*most.ends.items(), strict=True)
     apart_ns = _APART_RATIO * min((later - earlier for earlier, later in pairwise(times)), default=0)

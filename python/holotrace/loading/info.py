@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -57,11 +58,7 @@ def describe(
         "backend": str(job["backend"]) if job.get("backend") else None,
         "step_count": steps.height,
         # Steps of XLA that the program did not number are counted from the begin of each recording.
-        **(
-            _numbers(steps)
-            if modules.is_empty() or metadata.get(STEPS_ARE_NUMBERED)
-            else _runs(steps, modules)
-        ),
+        **(_numbers(steps) if modules.is_empty() or metadata.get(STEPS_ARE_NUMBERED) else _runs(steps, modules)),
         "event_count": counts.get("entries"),
         "device_event_count": events.height,
         "problem_count": int(tables[PROBLEMS.name]["count"].sum()),
@@ -100,7 +97,7 @@ def _numbers(steps: pl.DataFrame) -> dict[str, int | None]:
     return {"first_step": first, "last_step": last}
 
 
-def _runs(steps: pl.DataFrame, modules: pl.DataFrame) -> dict[str, list[int | None]]:
+def _runs(steps: pl.DataFrame, modules: pl.DataFrame) -> dict[str, str]:
     """The run that takes longest in each step on the first device, in the order of the steps: its id, and its end.
 
     Nothing where steps are missing in between.
@@ -115,7 +112,7 @@ def _runs(steps: pl.DataFrame, modules: pl.DataFrame) -> dict[str, list[int | No
         .select("step", step_runs="run", step_ends="end_ns")
     )
     found = numbers.join(longest, on="step", how="left", maintain_order="left").drop("step")
-    return found.to_dict(as_series=False)
+    return {column.name: json.dumps(column.to_list()) for column in found.get_columns()}
 
 
 def _software(metadata: Mapping[str, Any], job: Mapping[str, Any]) -> str | None:

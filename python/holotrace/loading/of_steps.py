@@ -23,6 +23,7 @@ _READS = (
     DEVICE_EVENTS.only("event_id", "step", "launch_ns", "start_ns", "end_ns"),
     ANNOTATIONS.only("event_id", "on_device", "start_ns"),
     STEPS.only("step", "start_ns", "end_ns"),
+    MODULES.only("start_ns"),
 )
 _DECLARED = {table.name: table for table in ALL}
 # Columns of RANK_INFO that say how much there is.
@@ -74,15 +75,17 @@ def of_steps(rank: RankTrace, first: int, last: int) -> RankTrace:
     """The rank as if only the steps from ``first`` to ``last`` had been recorded.
 
     Host events that reach beyond these steps end where the steps do. Work on devices is whole, if it was launched then;
-    work without a launch counts by its start.
+    work without a launch counts by its start. Where steps begin with programs, work of no step counts if it is within.
     """
     steps = rank[STEPS].filter(pl.col("step").is_between(first, last))
     begin, end = steps.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
     if begin is None:
         return rank
-    belongs = pl.coalesce(
-        pl.col("step").is_between(first, last), _begins(pl.coalesce("launch_ns", "start_ns"), begin, end)
-    )
+    # Steps that begin with programs end with the work in them, whenever it was launched.
+    are_of_devices = steps["start_ns"].is_in(rank[MODULES]["start_ns"].implode()).all()
+    by_launch = _begins(pl.coalesce("launch_ns", "start_ns"), begin, end)
+    by_time = (pl.col("start_ns") >= begin) & (pl.col("end_ns") <= end)
+    belongs = pl.coalesce(pl.col("step").is_between(first, last), by_time if are_of_devices else by_launch)
     work = rank[DEVICE_EVENTS].filter(belongs)
     # Ranges on a device have no launch.
     ranges = rank[ANNOTATIONS].filter("on_device")

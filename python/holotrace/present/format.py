@@ -25,7 +25,7 @@ _NUMBERS = frozenset(
 )
 # Numbers that name something: never grouped, never rounded.
 # Numbers of ranks or steps; an empty list means all.
-LISTS = frozenset({Unit.RANKS, Unit.STEPS, Unit.NUMBERS})
+LISTS = frozenset({Unit.RANKS, Unit.STEPS})
 _NAMES = frozenset({Unit.RANK, Unit.STEP, Unit.EVENT, Unit.NUMBER, Unit.UNSIGNED})
 # Columns that say when something was, on the clock of a file.
 _POINTS = frozenset({"start_ns", "end_ns", "time_ns"})

@@ -353,6 +353,17 @@ def test_the_last_step_has_the_programs_that_follow_in_each() -> None:
     assert steps.frame.select("start_ns", "end_ns").rows() == [(0, 20), (20, 40), (40, 60), (60, 72)]
 
 
+def test_a_device_that_recorded_more_runs_than_the_first_has_the_same_steps() -> None:
+    """What it began a moment before the first device was in the step before, and what it ran later in the last."""
+    first = runs_of("AAAA")
+    more = runs_of("AAAAA").with_columns(
+        pl.col("start_ns", "end_ns") - 1, device=pl.lit(1, pl.Int64), module_id=pl.col("module_id") + 10
+    )
+    both = pl.concat([first, more])
+    steps = inferred(both)
+    assert steps.of(both).to_list() == [0, 1, 2, 3, 0, 1, 2, 3, None]
+
+
 def test_unix_times_in_old_profiles_are_kept(tmp_path: Path) -> None:
     line = Line("XLA Ops", [Event("%a", 5000, 1000, display="a")], timestamp_ns=START_NS)
     operations = written(tmp_path, Plane("/device:TPU:0", [line])).table("xla_ops")

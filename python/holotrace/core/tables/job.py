@@ -44,11 +44,11 @@ RANK_INFO = Table(
         ),
         Column(
             "step_runs",
-            Unit.NUMBERS,
-            "Id of the program run that is most of each step, the same in all profiles of the job; null where steps have "
-            "numbers of their own",
+            Unit.TEXT,
+            "Ids of the program runs that are most of each step, the same in all profiles of the job, JSON; null where "
+            "steps have numbers of their own",
         ),
-        Column("step_ends", Unit.NUMBERS, "When that run ended, in ns on the clock of the file"),
+        Column("step_ends", Unit.TEXT, "When these runs ended, in ns on the clock of the file, JSON"),
         Column("event_count", Unit.COUNT, "Entries in the file, of every kind"),
         Column("device_event_count", Unit.COUNT, "Events on an accelerator"),
         Column("problem_count", Unit.COUNT, "Entries that could not be read as written"),

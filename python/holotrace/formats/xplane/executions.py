@@ -52,19 +52,26 @@ def _launched_in(steps: Steps, operations: Rows, modules: pl.DataFrame) -> Rows:
     of_module = modules.select("module_id", *columns)
     stretches = operations.shared["stretch"].join(of_module, on="module_id", how="left", maintain_order="left")
     if "launch_id" not in operations:
-        step = _step_of(steps, stretches["step"], stretches["launch_ns"])
-        return operations.with_shared(stretch=stretches.with_columns(step=step))
+        if steps.kind == "host":
+            stretches = stretches.with_columns(_step_of(steps, stretches["step"], stretches["launch_ns"]))
+        return operations.with_shared(stretch=stretches)
     called = operations.own.select("launch_id", "launch_ns")
     operations = replace(operations, own=operations.own.drop(called.columns)).with_shared(stretch=stretches)
     called = called.select(pl.coalesce(pl.col(name), operations[name]) for name in called.columns)
-    step = _step_of(steps, operations["step"], called["launch_ns"])
-    return operations.with_own(*called, step)
+    time_ns = called["launch_ns"] if steps.kind == "host" else _begun_alone(operations)
+    return operations.with_own(*called, _step_of(steps, operations["step"], time_ns))
 
 
-def _step_of(steps: Steps, step: pl.Series, launch_ns: pl.Series) -> pl.Series:
-    """Work of no program in a step, e.g. copies, has the step of its launch."""
-    alone = (step.is_null() & launch_ns.is_not_null()).arg_true()
-    return step.scatter(alone, steps.at(launch_ns[alone]))
+def _begun_alone(operations: Rows) -> pl.Series:
+    """When each operation began that is of no program; null for all others."""
+    known = operations.select("module_id", "start_ns")
+    return known.select(pl.when(pl.col("module_id").is_null()).then("start_ns")).to_series()
+
+
+def _step_of(steps: Steps, step: pl.Series, time_ns: pl.Series) -> pl.Series:
+    """Work of no program in a step, e.g. copies, has that of its time: its launch, or its start in steps of devices."""
+    alone = (step.is_null() & time_ns.is_not_null()).arg_true()
+    return step.scatter(alone, steps.at(time_ns[alone]))
 
 
 def _stretched(operations: Rows, kind: str) -> Rows:

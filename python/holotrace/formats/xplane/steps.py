@@ -28,7 +28,7 @@ class Steps:
     kind: str
     # What the steps were inferred from, in words.
     rule: str = ""
-    # module_id and step of the executions that are known to be in one, on whatever device they ran.
+    # module_id and step of executions, on whatever device they ran; null of those that are in none.
     runs: pl.DataFrame | None = None
     # Whether the program numbered them itself, so that a number is the same step in every profile of the job.
     are_numbered: bool = False
@@ -57,7 +57,8 @@ class Steps:
         by_order = modules.select("module_id").join(self.runs, on="module_id", how="left", maintain_order="left")[
             "step"
         ]
-        known: pl.Series = by_order.zip_with(by_order.is_not_null(), self.at(modules["start_ns"]))
+        is_told = modules["module_id"].is_in(self.runs["module_id"].implode())
+        known: pl.Series = by_order.zip_with(is_told, self.at(modules["start_ns"]))
         return known
 
 
@@ -141,13 +142,24 @@ def inferred(modules: pl.DataFrame) -> Steps:
         event_id="launch_id",
         end_ns=pl.col("start_ns").shift(-1).fill_null(_end_ns(runs, first)),
     )
-    # A device that was recorded for a shorter time began in the middle of the others' steps.
+    # A device that was recorded for a shorter or longer time began in the middle of the others' steps.
     counts = of_all.group_by("device", "plane").len()
     whole = counts.filter(pl.col("len") == spans.height).select("device", "plane")
-    known = of_all.join(whole, on=["device", "plane"], how="semi", nulls_equal=True).select("module_id", "step")
+    in_order = of_all.join(whole, on=["device", "plane"], how="semi", nulls_equal=True).select("module_id", "step")
+    others = of_all.join(whole, on=["device", "plane"], how="anti", nulls_equal=True)
+    known = pl.concat([in_order, _nearest(others.drop("step"), runs)])
     name = main["module"].cast(pl.String)[0]
     found = _steps(spans, "inferred", f"{spans.height} executions of {name}")
     return replace(found, runs=known)
+
+
+def _nearest(others: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
+    """module_id and step of runs on other devices, those of the runs that began nearest; null if half a step apart."""
+    begun = runs.select("step", "start_ns", begun_ns="start_ns").sort("start_ns")
+    usual_ns = begun["begun_ns"].diff().median()
+    near = others.sort("start_ns").join_asof(begun, on="start_ns", strategy="nearest", check_sortedness=False)
+    apart_ns = (pl.col("start_ns") - pl.col("begun_ns")).abs()
+    return near.select("module_id", pl.when(2 * apart_ns < pl.lit(usual_ns)).then("step").alias("step"))
 
 
 def _end_ns(runs: pl.DataFrame, modules: pl.DataFrame) -> int:
