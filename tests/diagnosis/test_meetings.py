@@ -120,6 +120,18 @@ def test_a_faster_device_begins_nothing_before_it_is_launched(change: Change, en
     assert alone.ends(change)[0] == end_ns
 
 
+@pytest.mark.parametrize(("lag_ms", "saved_ms"), [(1, 141), (5, 145), (60, 170)])
+def test_what_a_host_sends_as_it_launches_is_there_earlier_if_it_launches_earlier(lag_ms: int, saved_ms: int) -> None:
+    """What a wait exposes was worth nothing where programs begin long after their launch, when their batch is there."""
+    waits = pl.DataFrame({"rank": 0, "returned_ns": 220_000_000, "began_ns": 50_000_000, "ready_ns": 100_000_000})
+    begun_ms = 240 + lag_ms
+    late_ms = {"since_ns": 220, "gap_ns": begun_ms - 100, "launched_ns": 240}
+    launched = late(begun_ms * 1_000_000, **{name: ms * 1_000_000 for name, ms in late_ms.items()})
+    alone = Meetings(NONE, {0: 400_000_000}, {}, late=launched, waits=waits, waiting={0})
+    assert alone.ends(Change())[0] == 400_000_000
+    assert alone.saved_ns(Change(waits={0: frozenset({220_000_000})})) == saved_ms * 1_000_000
+
+
 @pytest.mark.parametrize(("hidden_ns", "end_ns"), [(0, 280), (20, 260), (500, 240)])
 def test_what_a_host_does_not_do_it_does_not_do_either_while_its_device_works(hidden_ns: int, end_ns: int) -> None:
     """A loader of all ranks that is as slow as their devices was worth half of what it cost.

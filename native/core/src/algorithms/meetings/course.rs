@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use super::host::HostClock;
 use super::{Less, Rank};
 
-/// In ns: so soon a device that has nothing to do begins what its host launches, unless it waits for something else, too.
+/// In ns: so soon a device that has nothing to do begins what its host launches, unless that sends something first.
 const SOON: i64 = 1_000_000;
 /// In ns: what ends within this of each other ends at once.
 const AT_ONCE: i64 = 10_000;
@@ -173,7 +173,7 @@ impl<'a> Moved<'a> {
         };
         let launched = host.at(late.launched, &self.course);
         let lag = late.begun - late.launched;
-        if late.gap == 0 || lag > SOON {
+        if late.gap == 0 {
             return begun.max(launched + lag.min(self.soonest) as f64);
         }
         (launched + lag as f64).max(self.course.at(late.begun - late.gap))
