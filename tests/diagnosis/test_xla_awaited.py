@@ -38,5 +38,20 @@ def test_a_host_that_waits_to_launch_waits_for_the_program_that_is_over_then(nam
     assert waited(name, early_us) == [(1_100_000, over_ns, over_ns)]
 
 
+def test_a_host_does_nothing_of_its_own_while_another_thread_waits_to_launch() -> None:
+    """Calls of PyTorch/XLA seemed to collect graphs for as long as they waited for room, and by that all alike."""
+    drawn = trace(f"""
+        step |{"1" * 1000}{"2" * 1000}{"3" * 1000}|
+        tpu  |{"A" * 1000}{"B" * 1000}{"C" * 1000}|
+        call |ab{"." * 98}{"M" * 1899}c|
+        call |{"." * 200}{"S" * 1700}|
+        S = Acquire semaphore
+        M = StepMarker
+    """)
+    rank = replace(drawn, tables={**{table.name: table.empty() for table in (CALLS, HLO)}, **drawn.tables})
+    spent = xla_hosts.rows(rank, "late").filter(row="spent", name="StepMarker")
+    assert spent["time_ns"].sum() <= 200_000
+
+
 def test_what_other_threads_wait_for_holds_no_launch_back() -> None:
     assert waited("BlockHostUntilDone", together=False) == []

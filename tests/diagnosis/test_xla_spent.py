@@ -10,7 +10,7 @@ import pytest
 
 from holotrace.diagnosis import xla_everybodys, xla_spent
 from holotrace.diagnosis.candidates import Candidate, Job
-from holotrace.diagnosis.classes import COLLECTION, INPUT, LAUNCH, SLOW_HOST, UNRECORDED, UPLOAD
+from holotrace.diagnosis.classes import COLLECTION, FUNCTION, INPUT, LAUNCH, SLOW_HOST, UNRECORDED, UPLOAD
 from holotrace.diagnosis.meetings import Change, Meetings
 from holotrace.diagnosis.xla_hosts import SPENT, WAITED
 
@@ -62,6 +62,14 @@ def test_what_has_no_name_of_its_own_is_everybodys_if_all_hosts_take_as_long_for
     done = job((0, cause, "add", others_ns), (1, cause, "multiply", 100), (2, cause, "add", others_ns))
     (found,) = xla_everybodys.told([Candidate(cause, Change(), (1,))], done)
     assert found.ranks == ranks
+
+
+@pytest.mark.parametrize("name", ["score_samples", "$losses.py:88 score_samples"])
+def test_code_that_takes_one_host_longer_to_launch_is_named_whether_it_is_a_range_or_a_function(name: str) -> None:
+    launching = job(*((rank, LAUNCH, "StepMarker", 100) for rank in RANKS), (1, LAUNCH, name, 50))
+    found = Candidate(LAUNCH, Change(), (1,), responsible="StepMarker")
+    ((told, _),) = xla_spent.without([(found, 5)], launching, cast("Meetings", Saving()))
+    assert (told.cause, told.responsible) == (FUNCTION, name)
 
 
 def test_what_a_slow_host_does_for_longer_is_told_as_that_only() -> None:

@@ -116,6 +116,7 @@ def host(rank: RankTrace) -> Host:
         event_id=pl.lit(None, pl.UInt32),
     )
     saved = xla_saving.waits(saving, host_time.stepping_threads(rank))
+    held = xla_awaited.held_back(rank, activities, pl.concat([waits, saved], how="diagonal"))
     launches, spent = _launches(rank, gaps), known.clear()
     # Where devices are threads of the host, what it does beside them is no matter of launching in time.
     if not xla_gaps.is_on_host(rank) and not launches.is_empty():
@@ -126,7 +127,7 @@ def host(rank: RankTrace) -> Host:
             "window", "start_ns", "end_ns"
         )
         stops = pl.concat([own["start_ns"].sort().head(1), launches["launched_ns"]])
-        inside, before, spent = _did(rank, own, late, ways, xla_chains.between(stops, waits, saved))
+        inside, before, spent = _did(rank, own, late, ways, xla_chains.between(stops, waits, saved, held))
         known = xla_chains.laid_to_longest(xla_chains.by_function(known, inside), before)
     # What is on its way when the program has been launched is late whatever the host waits for.
     in_time = gaps.filter(pl.col("launch_ns") <= pl.col("start_ns"))["window"].implode()
@@ -145,7 +146,6 @@ def host(rank: RankTrace) -> Host:
     if xla_gaps.is_on_host(rank):
         laid = xla_recording.laid_to_functions(xla_recording.beyond_the_start(laid, gaps, rank), gaps, rank)
     launched = laid.join(gaps.select("window", launched_ns="launch_ns"), on="window", how="left", maintain_order="left")
-    held = xla_awaited.held_back(rank, activities, pl.concat([waits, saved], how="diagonal"))
     waited = xla_awaited.with_ready(rank, pl.concat([waits, saved, held], how="diagonal"), gaps)
     return Host(_in_order(launched), launches, waited, _in_order(spent))
 
