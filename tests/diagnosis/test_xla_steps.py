@@ -5,29 +5,31 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from holotrace.diagnosis import account, xla_steps
+from drawing import trace
+from holotrace.diagnosis import account, xla_ran, xla_steps
 from holotrace.diagnosis.meetings import Change
 
 
-@pytest.mark.parametrize(
-    ("kind", "met", "count"),
-    [
-        # Hosts marked four steps, of which devices ran two, after two that had been launched before.
-        (account.XLA, [(None, 3), (None, 4), (5, 5), (6, 6)], 4),
-        (account.XLA, [(None, 1), (None, 2), (None, 3), (None, 4), (5, 5), (6, 6), (7, 7), (8, 8)], 8),
-        # Nothing is known of steps before the first.
-        (account.XLA, [(5, 5), (6, 6)], 4),
-        (account.XLA, [], 4),
-        # Numbers of collectives of PyTorch are none of steps.
-        (None, [(None, 100), (5, 205)], 4),
-    ],
-)
-def test_steps_are_those_that_devices_ran(kind: str | None, met: list[tuple[int | None, int]], count: int) -> None:
+@pytest.mark.parametrize(("ran", "count"), [((8, 8, 7), 8), ((2,), 2), ((), 4)])
+def test_steps_are_those_that_devices_ran(ran: tuple[int, ...], count: int) -> None:
     """A slow link was worth half as much again in each step as it cost, where hosts were four of twelve ahead."""
-    marked = [{"row": account.STEP, "rank": 0, "step": step} for step in (5, 6, 7, 8)]
-    meetings = [{"row": account.MEETING, "rank": 0, "step": step, "sequence": number} for step, number in met]
-    window = {"row": account.WINDOW, "rank": 0, "detail": kind, "sequence": None}
-    schema = {"row": pl.String, "rank": pl.Int32, "step": pl.Int64, "sequence": pl.Int64, "detail": pl.String}
-    rows = pl.DataFrame([window, *marked, *meetings], schema)
+    marked = [{"row": account.STEP, "step": step} for step in (5, 6, 7, 8)]
+    known = [{"row": xla_ran.RAN, "count": steps} for steps in ran]
+    rows = pl.DataFrame([*marked, *known], {"row": pl.String, "step": pl.Int64, "count": pl.Int64})
     steps = xla_steps.of_changes(rows)
     assert (steps(Change(of_hosts={0: [(5, 1.0)]})), steps(Change(transfer={0: 0.5}))) == (4, count)
+
+
+def test_a_device_that_meets_no_other_ran_as_many_steps_as_it_ran_their_program() -> None:
+    """Where nothing is exchanged steps were those of the host: copies were worth a third too much in each."""
+    rank = trace("""
+        step |......111222333444......|
+        call |......a..a..a..a........|
+        tpu  |AAA.BAAA.BAAA.BAAA.BAAAB|
+        B = add.1 @ jit(g)/add in jit_g(2)
+    """)
+    assert xla_ran.rows(rank)["count"].to_list() == [5]
+
+
+def test_what_marked_no_steps_ran_none() -> None:
+    assert xla_ran.rows(trace("tpu |AAA.BAAA.BAAA.|")).is_empty()

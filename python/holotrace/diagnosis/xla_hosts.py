@@ -35,6 +35,7 @@ from holotrace.diagnosis import (
     xla_awaited,
     xla_chains,
     xla_gaps,
+    xla_ran,
     xla_recording,
     xla_saving,
 )
@@ -417,7 +418,7 @@ def _with_callers(rank: RankTrace, activities: pl.DataFrame) -> tuple[pl.DataFra
 
 
 def rows(rank: RankTrace, late: str) -> pl.DataFrame:
-    """Launches, which are ``late``, waits and what else the host did, as ``account`` has them."""
+    """Launches, which are ``late``, waits, what else the host did, and steps of devices, as ``account`` has them."""
     if not xla_gaps.is_xla(rank):
         return pl.DataFrame(schema={"row": pl.String()})
     found = rank.cached(host)
@@ -435,4 +436,5 @@ def rows(rank: RankTrace, late: str) -> pl.DataFrame:
             [launched_in(ended, rank.cached(rounds.steps)).alias("step")]
         ),
     }
-    return pl.concat([part.with_columns(row=pl.lit(row), count=1) for row, part in parts.items()], how="diagonal")
+    told = [part.with_columns(row=pl.lit(row), count=1) for row, part in parts.items()]
+    return pl.concat([*told, xla_ran.rows(rank)], how="diagonal_relaxed")

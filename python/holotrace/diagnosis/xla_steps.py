@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import polars as pl
 
 from holotrace.diagnosis import account
 from holotrace.diagnosis.meetings import Change
+from holotrace.diagnosis.xla_ran import RAN
 
 
 def of_changes(rows: pl.DataFrame) -> Callable[[Change], int]:
@@ -26,16 +28,9 @@ def of_hosts(rows: pl.DataFrame) -> int:
 
 
 def of_devices(rows: pl.DataFrame) -> int:
-    """How many steps devices ran: those that hosts marked, or those of which devices exchanged something.
+    """How many steps devices ran, those of the middle rank; those that hosts marked where that is not known.
 
     Where devices do what was launched before the recording, and that counts, they do less of what is launched last.
     """
-    marked = of_hosts(rows)
-    of_xla = rows.filter(pl.col("row") == account.WINDOW, detail=account.XLA)["rank"]
-    met = rows.filter(pl.col("row") == account.MEETING, pl.col("rank").is_in(of_xla.implode()))
-    if met.is_empty():
-        return marked
-    numbered = met.drop_nulls("sequence").group_by("rank")
-    known = numbered.agg(count=pl.col("sequence").n_unique(), has_earlier=pl.col("step").is_null().any())
-    ran = known.filter("has_earlier")["count"].quantile(0.5, "lower")
-    return marked if ran is None else max(1, int(ran))
+    ran: Any = rows.filter(pl.col("row") == RAN)["count"].quantile(0.5, "lower")
+    return of_hosts(rows) if ran is None else max(1, int(ran))
