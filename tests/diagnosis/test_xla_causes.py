@@ -552,6 +552,23 @@ def test_all_of_a_checkpoint_is_one_though_parts_of_it_tell_more() -> None:
     assert cause["cost_ns"] == pytest.approx(4.9e6, rel=0.03)
 
 
+def test_code_around_what_has_a_name_is_told_by_what_else_it_does() -> None:
+    """The function that holds the whole step was told beside the collection of garbage in it."""
+    drawn = trace(f"""
+        step |{"1" * 4000}{"2" * 4000}|
+        tpu  |{"A" * 1000}{"." * 3000}B{"A" * 999}{"." * 3000}B|
+        call |{"F" * 3999}b{"F" * 3999}b|
+        deep |.{"G" * 2700}..{"P" * 1290}......{"G" * 2700}..{"P" * 1290}.|
+        F = $trainer.py:97 step
+        G = $memory.py:12 collect_garbage
+        P = $trainer.py:211 prepare_step
+    """)
+    rank = replace(drawn, tables={**{table.name: table.empty() for table in (CALLS, HLO)}, **drawn.tables})
+    spent = xla_hosts.rows(rank, "late").filter(row="spent")
+    told = set(spent.filter(pl.col("time_ns") > 100_000)["name"])
+    assert told == {"$memory.py:12 collect_garbage", "$trainer.py:211 prepare_step"}
+
+
 def test_two_things_that_a_host_does_in_one_gap_are_each_told_by_their_names() -> None:
     """Of two the shorter one was told as the code around both."""
     job = draw(f"""

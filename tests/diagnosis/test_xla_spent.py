@@ -64,6 +64,23 @@ def test_what_has_no_name_of_its_own_is_everybodys_if_all_hosts_take_as_long_for
     assert found.ranks == ranks
 
 
+def test_what_all_hosts_do_is_told_though_one_does_something_else_for_longer() -> None:
+    """Devices stand still for a function of one host: nothing was said of the input that all hosts read as well."""
+    hosts = job(*((rank, INPUT, "load", 100) for rank in RANKS), (1, FUNCTION, "score_samples", 300))
+    known = Candidate(FUNCTION, Change(), (1,), responsible="score_samples")
+    (found,) = xla_spent.of_all([known], hosts)
+    assert (found.cause, found.ranks, found.responsible) == (INPUT, (), "load")
+    assert xla_spent.beside_gaps([(found, 0)], hosts, cast("Meetings", Saving())) == [(found, 300)]
+    assert xla_spent.of_all([found], hosts) == []
+
+
+@pytest.mark.parametrize("times_ns", [(100, 60, 100), (9, 9, 9)])
+def test_what_hosts_do_for_unlike_times_or_hardly_at_all_is_not_what_all_do(times_ns: tuple[int, ...]) -> None:
+    assert (
+        xla_spent.of_all([], job(*((rank, INPUT, "load", ns) for rank, ns in zip(RANKS, times_ns, strict=True)))) == []
+    )
+
+
 @pytest.mark.parametrize("name", ["score_samples", "$losses.py:88 score_samples"])
 def test_code_that_takes_one_host_longer_to_launch_is_named_whether_it_is_a_range_or_a_function(name: str) -> None:
     launching = job(*((rank, LAUNCH, "StepMarker", 100) for rank in RANKS), (1, LAUNCH, name, 50))

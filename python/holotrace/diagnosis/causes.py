@@ -177,7 +177,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     room_ns = job_ns if profiler_ns else job_ns - own_ns
     # Nobody waits for a replica that has more to do; devices of one rank wait for each other.
     every = [c for c in every if c.cause not in _UNEQUAL or DEVICE in c.evidence or meetings.meet_others({*c.ranks})]
-    every = xla_everybodys.told([*every, *xla_spent.of_some(every, job)], job)
+    every = xla_everybodys.told([*every, *xla_spent.of_some(every, job), *xla_spent.of_all(every, job)], job)
     # Whether anything is told of it does not depend on what others have a part in.
     alone = [(candidate, meetings.saved_ns(replace(candidate.change, later={}))) for candidate in every]
     costs = [(candidate, _at_most(cost, candidate, room_ns)) for candidate, cost in alone]

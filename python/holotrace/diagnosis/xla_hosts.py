@@ -355,7 +355,16 @@ def _telling(activities: pl.DataFrame, class_of: _ClassOf) -> tuple[pl.DataFrame
     tells = decided(activities["name"], class_of).is_not_null() & is_program
     telling = activities.filter(tells)
     is_inside = intervals.uncovered_ns(activities, intervals.union(telling)) == 0
-    return telling, activities.filter(~(is_inside & is_program))
+    beside = activities.filter(pl.col("activity").is_in((COMPILATION, INPUT)))
+    told = intervals.union(pl.concat([telling, xla_awaited.lasting(beside)]))
+    own_ns = intervals.uncovered_ns(activities, told)
+    is_around = is_program & (own_ns > 0) & (own_ns < activities["end_ns"] - activities["start_ns"])
+    # What calls it is told by what else that does.
+    around = activities.filter(is_around).with_row_index("window")
+    pieces = xla_chains.cut(around, told).join(around.drop("start_ns", "end_ns"), on="window", maintain_order="left")
+    pieces = pieces.filter(intervals.uncovered_ns(pieces, told) > 0).select(activities.columns)
+    is_outside = ~is_program | ~(is_inside | is_around)
+    return telling, pl.concat([activities.filter(is_outside), pieces])
 
 
 def _by_name(

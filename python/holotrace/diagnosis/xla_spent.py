@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 
@@ -60,6 +61,30 @@ def of_some(candidates: Sequence[Candidate], job: Job) -> list[Candidate]:
             continue
         evidence = {"time_ns": int(theirs["beyond_ns"].sum()), "count": theirs.height}
         found.append(Candidate(str(cause), Change(), ranks, when(theirs, "beyond_ns"), name, evidence=evidence))
+    return found
+
+
+def of_all(candidates: Sequence[Candidate], job: Job) -> list[Candidate]:
+    """What all hosts do for as long on their way to launches, of which gaps tell nothing as one does more for longer.
+
+    Without it, that one would be as much sooner. What a wait exposes is no cause beside it: without that it is hidden.
+    """
+    if any(each.cause == SYNCHRONIZATION for each in candidates):
+        return []
+    known = {(each.cause, each.responsible if each.cause in BY_NAME else None) for each in candidates}
+    spent = job.of(SPENT).filter(pl.col("cause").is_in(STALLING))
+    spent = spent.with_columns(told=pl.when(pl.col("cause").is_in(BY_NAME)).then("name"))
+    found: list[Candidate] = []
+    for (cause, name), own in spent.partition_by("cause", "told", as_dict=True, maintain_order=True).items():
+        sums = own.group_by("rank").agg(pl.col("time_ns").sum())["time_ns"]
+        least: Any = sums.min() if len(sums) == len(job.ranks) else 0
+        most: Any = sums.max()
+        if (cause, name) in known or least <= max(job.floor_ns, NAMED_RATIO * most):
+            continue
+        evidence = {"time_ns": int(own["time_ns"].sum()), "count": own.height}
+        of_name = own.group_by("name").agg(pl.col("time_ns").sum()).sort("time_ns", "name", descending=[True, False])
+        steps, longest = when(own, "time_ns"), of_name["name"][0]
+        found.append(Candidate(str(cause), Change(), (), steps, longest, evidence=evidence))
     return found
 
 
