@@ -8,7 +8,7 @@ from typing import cast
 import polars as pl
 import pytest
 
-from holotrace.diagnosis import xla_everybodys, xla_spent
+from holotrace.diagnosis import account, xla_everybodys, xla_spent
 from holotrace.diagnosis.candidates import Candidate, Job
 from holotrace.diagnosis.classes import COLLECTION, FUNCTION, INPUT, LAUNCH, SLOW_HOST, UNRECORDED, UPLOAD
 from holotrace.diagnosis.meetings import Change, Meetings
@@ -68,6 +68,14 @@ def test_what_all_hosts_do_is_told_though_one_does_something_else_for_longer() -
     """Devices stand still for a function of one host: nothing was said of the input that all hosts read as well."""
     hosts = job(*((rank, INPUT, "load", 100) for rank in RANKS), (1, FUNCTION, "score_samples", 300))
     known = Candidate(FUNCTION, Change(), (1,), responsible="score_samples")
+    # Its devices stand still in most steps.
+    marked = [{"row": account.STEP, "rank": 1, "step": step} for step in (1, 2)]
+    gap = {"row": account.GAP, "rank": 1, "step": 1, "time_ns": 100}
+    schema = dict(hosts.rows.schema)
+    rarely = replace(hosts, rows=pl.concat([hosts.rows, pl.DataFrame(marked, schema)]))
+    hosts = replace(hosts, rows=pl.concat([rarely.rows, pl.DataFrame([gap], schema)]))
+    assert xla_spent.of_all([known], rarely) == []
+    assert xla_spent.of_all([known, Candidate(UPLOAD, Change())], hosts) == []
     (found,) = xla_spent.of_all([known], hosts)
     assert (found.cause, found.ranks, found.responsible) == (INPUT, (), "load")
     assert xla_spent.beside_gaps([(found, 0)], hosts, cast("Meetings", Saving())) == [(found, 300)]

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from holotrace.derive.host_activities import INPUT_RANGES, PROGRAM, of_calls, of_ranges
+from holotrace.diagnosis import account
 from holotrace.diagnosis.candidates import NAMED_RATIO, Candidate, Job, beyond_others, total, when, who
 from holotrace.diagnosis.classes import (
     BY_NAME,
@@ -67,9 +68,10 @@ def of_some(candidates: Sequence[Candidate], job: Job) -> list[Candidate]:
 def of_all(candidates: Sequence[Candidate], job: Job) -> list[Candidate]:
     """What all hosts do for as long on their way to launches, of which gaps tell nothing as one does more for longer.
 
-    Without it, that one would be as much sooner. What a wait exposes is no cause beside it: without that it is hidden.
+    Without it, that one would be as much sooner. What a wait exposes, or what few steps have, is no cause beside that:
+    without that it is hidden. Where what is sent takes long, it may wait for what is sent before, whatever hosts do.
     """
-    if any(each.cause == SYNCHRONIZATION for each in candidates):
+    if any(each.cause in (SYNCHRONIZATION, UPLOAD) for each in candidates) or not _are_mostly_late(job):
         return []
     known = {(each.cause, each.responsible if each.cause in BY_NAME else None) for each in candidates}
     spent = job.of(SPENT).filter(pl.col("cause").is_in(STALLING))
@@ -86,6 +88,14 @@ def of_all(candidates: Sequence[Candidate], job: Job) -> list[Candidate]:
         steps, longest = when(own, "time_ns"), of_name["name"][0]
         found.append(Candidate(str(cause), Change(), (), steps, longest, evidence=evidence))
     return found
+
+
+def _are_mostly_late(job: Job) -> bool:
+    """Whether devices of a rank stand still in most of the steps."""
+    steps = job.of(account.STEP)["step"].n_unique()
+    stood = job.of(account.GAP).drop_nulls("step").group_by("rank", "step").agg(pl.col("time_ns").sum())
+    late: Any = stood.filter(pl.col("time_ns") * steps > job.floor_ns).group_by("rank").len()["len"].max()
+    return 2 * (late or 0) >= steps
 
 
 def beside_gaps(costs: list[tuple[Candidate, int]], job: Job, meetings: Meetings) -> list[tuple[Candidate, int]]:
