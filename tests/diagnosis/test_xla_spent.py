@@ -79,14 +79,16 @@ def test_what_all_hosts_do_is_told_though_one_does_something_else_for_longer() -
     (found,) = xla_spent.of_all([known], hosts)
     assert (found.cause, found.ranks, found.responsible) == (INPUT, (), "load")
     assert xla_spent.beside_gaps([(found, 0)], hosts, cast("Meetings", Saving())) == [(found, 300)]
-    assert xla_spent.of_all([found], hosts) == []
+    assert xla_spent.of_all([known, found], hosts) == []
+    # Of what all do their gaps tell.
+    assert xla_spent.of_all([replace(known, ranks=())], hosts) == []
 
 
 @pytest.mark.parametrize("times_ns", [(100, 60, 100), (9, 9, 9)])
 def test_what_hosts_do_for_unlike_times_or_hardly_at_all_is_not_what_all_do(times_ns: tuple[int, ...]) -> None:
-    assert (
-        xla_spent.of_all([], job(*((rank, INPUT, "load", ns) for rank, ns in zip(RANKS, times_ns, strict=True)))) == []
-    )
+    known = Candidate(FUNCTION, Change(), (1,), responsible="score_samples")
+    done = job(*((rank, INPUT, "load", ns) for rank, ns in zip(RANKS, times_ns, strict=True)))
+    assert xla_spent.of_all([known], done) == []
 
 
 @pytest.mark.parametrize("name", ["score_samples", "$losses.py:88 score_samples"])

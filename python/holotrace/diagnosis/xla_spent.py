@@ -71,7 +71,9 @@ def of_all(candidates: Sequence[Candidate], job: Job) -> list[Candidate]:
     Without it, that one would be as much sooner. What a wait exposes, or what few steps have, is no cause beside that:
     without that it is hidden. Where what is sent takes long, it may wait for what is sent before, whatever hosts do.
     """
-    if any(each.cause in (SYNCHRONIZATION, UPLOAD) for each in candidates) or not _are_mostly_late(job):
+    is_of_some = any(each.cause in STALLING and 0 < len(each.ranks) < len(job.ranks) for each in candidates)
+    is_beside = any(each.cause in (SYNCHRONIZATION, UPLOAD) for each in candidates)
+    if not is_of_some or is_beside or not _are_mostly_late(job):
         return []
     known = {(each.cause, each.responsible if each.cause in BY_NAME else None) for each in candidates}
     spent = job.of(SPENT).filter(pl.col("cause").is_in(STALLING))
