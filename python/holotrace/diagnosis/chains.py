@@ -11,6 +11,7 @@ from holotrace.diagnosis import account
 from holotrace.diagnosis.candidates import NAMED_RATIO, Candidate, Job, Where, by_rank, candidate, lower_median, when
 from holotrace.diagnosis.classes import LAUNCH
 from holotrace.diagnosis.meetings import Meetings
+from holotrace.diagnosis.small_kernels import REPEATED
 
 # Evidence: how many small kernels hosts launch in a row.
 IN_A_ROW = "in_a_row_count"
@@ -29,12 +30,15 @@ def causes(job: Job) -> Iterator[Candidate]:
         return
     names = launching.group_by("name").agg(pl.col("time_ns").sum()).sort("time_ns", "name", descending=[True, False])
     is_most = int(names["time_ns"][0]) >= NAMED_RATIO * int(launching["time_ns"].sum())
-    is_own = pl.col("cause") == LAUNCH
+    is_own = pl.col("cause").is_in((LAUNCH, REPEATED))
     parts = gone.with_columns(part_ns=pl.when(is_own).then("time_ns").otherwise(0))
     where = Where(job.ranks if len(job.ranks) == 1 else (), when(launching, "time_ns"))
     found = candidate(LAUNCH, names["name"][0] if is_most else None, parts, where, of_hosts=True)
+    repeated_ns = int(launching.filter(cause=REPEATED)["time_ns"].sum())
+    is_repeated = repeated_ns >= NAMED_RATIO * int(launching["time_ns"].sum())
     evidence = {
         **found.evidence,
+        **({REPEATED: True} if is_repeated else {}),
         "time_ns": int(gone["time_ns"].sum()),
         "count": launching.height,
         IN_A_ROW: int(lower_median(launching["count"])),
