@@ -209,7 +209,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     ranges = [(pair, _last_ns(pair, kept, joint, meetings, room_ns)) for pair in kept]
     found = [
         Found(candidate, cost, min(cost, last), max(cost, last), *whole, step_count(candidate.change))
-        for (candidate, cost), last in ranges
+        for (candidate, cost), last in chains.without_parts(ranges, FLOOR_RATIO * job_ns)
         if max(cost, last) > FLOOR_RATIO * job_ns
     ]
     known = [Found(Candidate(RECORDING, Change()), 0, 0, 0, *whole, xla_steps.of_hosts(rows))]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import polars as pl
 
 from holotrace.diagnosis import account
 from holotrace.diagnosis.candidates import NAMED_RATIO, Candidate, Job, Where, by_rank, candidate, lower_median, when
-from holotrace.diagnosis.classes import LAUNCH
-from holotrace.diagnosis.meetings import Meetings
+from holotrace.diagnosis.classes import LAUNCH, SYNCHRONIZATION
+from holotrace.diagnosis.meetings import Meetings, Removed
 from holotrace.diagnosis.small_kernels import REPEATED
 
 # Evidence: how many small kernels hosts launch in a row.
@@ -21,6 +21,7 @@ _LEAST_RATIO = 0.02
 _ANYWHERE_RATIO = 1.25
 
 Costs = list[tuple[Candidate, int]]
+Lasting = list[tuple[tuple[Candidate, int], int]]
 
 
 def causes(job: Job) -> Iterator[Candidate]:
@@ -48,12 +49,39 @@ def causes(job: Job) -> Iterator[Candidate]:
 
 
 def told(kept: Costs, every: Costs, meetings: Meetings, job_ns: int, rank_count: int) -> Costs:
-    """The causes with small kernels in a row, if these cost enough, instead of launching late that is mostly theirs."""
+    """The causes with small kernels in a row, if these cost enough, instead of launching late that is mostly theirs.
+
+    Where hosts launch them late because of a wait, they and the wait cost the same: what costs more is told.
+    """
     in_a_row = [(c, meetings.saved_ns(c.change)) for c, _ in every if IN_A_ROW in c.evidence]
     others = [pair for pair in kept if IN_A_ROW not in pair[0].evidence]
     late = [(c, ns) for c, ns in others if c.cause == LAUNCH and len(c.ranks) in (0, rank_count)]
     for chain, cost in in_a_row:
         late_ns = max((ns for _, ns in late), default=0)
         if cost > _LEAST_RATIO * job_ns and late_ns <= _ANYWHERE_RATIO * cost:
-            others = [*(pair for pair in others if pair not in late), (chain, cost)]
+            theirs = [*late, *(pair for pair in others if pair[1] <= cost and _is_of_wait(*pair, chain))]
+            others = [*(pair for pair in others if pair not in theirs), (chain, cost)]
     return others
+
+
+def _is_of_wait(wait: Candidate, cost: int, chain: Candidate) -> bool:
+    """Whether most of what is lost by a wait is launching the chain late after it."""
+    if wait.cause != SYNCHRONIZATION or not cost:
+        return False
+    lost, late = _sums(wait.change.removed), _sums(chain.change.later)
+    return sum(min(ns, late.get(rank, 0)) for rank, ns in lost.items()) >= NAMED_RATIO * sum(lost.values()) > 0
+
+
+def _sums(parts: Mapping[int, Removed]) -> dict[int, float]:
+    return {rank: sum(ns for _, ns in of_rank) for rank, of_rank in parts.items()}
+
+
+def without_parts(lasting: Lasting, floor_ns: float) -> Lasting:
+    """The causes, each with what it costs last, but for launching small kernels in a row late, which these tell of."""
+    if not any(IN_A_ROW in candidate.evidence for (candidate, _), _ in lasting):
+        return lasting
+    return [
+        (pair, last)
+        for pair, last in lasting
+        if pair[0].cause != LAUNCH or IN_A_ROW in pair[0].evidence or last > floor_ns
+    ]
