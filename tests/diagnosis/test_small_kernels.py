@@ -160,3 +160,25 @@ def test_what_frees_memory_uses_up_what_a_host_would_be_ahead(tmp_path: Path) ->
     """Garbage that is collected after that seemed to be hidden without the small kernels before."""
     cost_ms, _ = steps(tmp_path, frees=True)["launch-bound"]
     assert cost_ms == pytest.approx(STEPS * 100 * (LAUNCH_US - 2) / 1e3, rel=0.1)
+
+
+def test_one_kernel_over_and_over_costs_nothing_while_its_host_stands_still_for_longer(tmp_path: Path) -> None:
+    """It waits for the work before them, then for its input, for which the device would only wait longer."""
+    events, begin, number = [], 0, 0
+    for step in range(STEPS):
+        host, device = begin, begin + 4
+        for name, took_us, count in (("gemm", LONG_US, 20), ("rotary", 2, 300)):
+            for _ in range(count):
+                number += 1
+                device = max(device, host + 4)
+                events.append(event("cpu_op", f"aten::{name}", host, LAUNCH_US - 1))
+                events.append(event("cuda_runtime", "cudaLaunchKernel", host, LAUNCH_US - 2, correlation=number))
+                events.append(event("kernel", name, device, took_us, correlation=number, stream=7, device=0))
+                host, device = host + LAUNCH_US, device + took_us
+        done = device - 2 * 300
+        events.append(event("cuda_runtime", "cudaEventSynchronize", host, done - host))
+        events.append(event("user_annotation", "enumerate(DataLoader)#Loader.__next__", done + 5, 3_000))
+        events.append(event("user_annotation", f"ProfilerStep#{step}", begin, done + 3_010 - begin))
+        begin = done + 3_010
+    write_trace(tmp_path / "rank-0.json", events=events)
+    assert holotrace.open(tmp_path).causes()["cause"].to_list() == ["input"]

@@ -44,7 +44,10 @@ def causes(job: Job) -> Iterator[Candidate]:
         "count": launching.height,
         IN_A_ROW: int(lower_median(launching["count"])),
     }
-    change = replace(found.change, spent=by_rank(launching), later=by_rank(gone.filter(~is_own)))
+    # What only devices take makes no host earlier that stands still for something else.
+    of_hosts = by_rank(gone.filter(cause=LAUNCH))
+    later = by_rank(gone.filter(~is_own))
+    change = replace(found.change, of_hosts=of_hosts, spent=by_rank(launching), later=later)
     yield replace(found, change=change, evidence=evidence)
 
 
