@@ -106,11 +106,12 @@ def test_one_kernel_over_and_over_costs_all_but_the_last_of_it(tmp_path: Path) -
     assert cost_ms == pytest.approx(STEPS * 99 * LAUNCH_US / 1e3, rel=0.02)
 
 
-def test_one_kernel_over_and_over_costs_its_time_where_the_host_is_ahead(tmp_path: Path) -> None:
+@pytest.mark.parametrize("small_us", [2, 5])
+def test_one_kernel_over_and_over_costs_its_time_where_the_host_is_ahead(tmp_path: Path, small_us: int) -> None:
     """As the device never stands still nothing was told."""
-    cost_ms, responsible = steps(tmp_path, small=("rotary",), ahead=True)["launch-bound"]
+    cost_ms, responsible = steps(tmp_path, small=("rotary",), small_us=small_us, ahead=True)["launch-bound"]
     assert responsible == ROTATE
-    assert cost_ms == pytest.approx(STEPS * 99 * 2 / 1e3, rel=0.02)
+    assert cost_ms == pytest.approx(STEPS * 99 * small_us / 1e3, rel=0.02)
 
 
 @pytest.mark.parametrize(

@@ -111,13 +111,14 @@ def _in_a_row(rank: RankTrace) -> pl.DataFrame:
     is_launched = pl.col("launch_ns").is_not_null() & (pl.col("kind") != COMMUNICATION)
     work = done(events[columns].lazy().filter(is_launched).sort("launch_ns"))
     took_ns, until_next_ns = pl.col("end_ns") - pl.col("start_ns"), pl.col("launch_ns").diff().shift(-1)
-    is_small = (took_ns < _SMALL_RATIO * until_next_ns) & (until_next_ns < open_calls.LONG_LAUNCH_NS)
-    is_small &= pl.col("kind") == COMPUTE
+    is_computed = (pl.col("kind") == COMPUTE) & (until_next_ns < open_calls.LONG_LAUNCH_NS)
+    is_small = is_computed & (took_ns < _SMALL_RATIO * until_next_ns)
     # One kernel over and over is a chain by itself, whatever small ones come before it and after.
-    same = pl.struct("name", "device", "stream", is_tiny=is_small & (took_ns <= _TINY_NS)).rle_id()
-    alike = work.select(is_small=is_small, is_tiny=is_small & (took_ns <= _TINY_NS), same=same)
-    is_repeated = pl.col("is_tiny") & (pl.len().over("same") >= _MANY)
-    every = alike.lazy().select(run=pl.struct("is_small", repeated=pl.when(is_repeated).then("same")).rle())
+    is_tiny = is_computed & (took_ns <= _TINY_NS)
+    alike = work.select(small=is_small, tiny=is_tiny, same=pl.struct("name", "device", "stream", is_tiny).rle_id())
+    is_repeated = pl.col("tiny") & (pl.len().over("same") >= _MANY)
+    run = pl.struct(is_small=pl.col("small") | is_repeated, repeated=pl.when(is_repeated).then("same")).rle()
+    every = alike.lazy().select(run=run)
     every = every.unnest("run").unnest("value")
     runs = done(
         every.with_columns(begin=pl.col("len").cum_sum() - pl.col("len"), end=pl.col("len").cum_sum() - 1).filter(
