@@ -149,9 +149,9 @@ def test_what_is_launched_too_late_after_a_call_that_used_up_the_lead_is_what_th
     found = kernels_around_a_call(tmp_path, begins_us=100, small=60).causes()
     assert found["responsible"].to_list() == ["train.py(7): update_ema", "aten::_foreach_add_"]
     assert found["cost_ns"][0] > 6_050_000 + 59 * 20_000
-    # Launching less would save a part of it, too.
+    # Launching less would save a part of it, too, and next to nothing beside it.
     assert found["cause"][1] == "launch-bound"
-    assert found["low_ns"][1] == 0
+    assert found["low_ns"][1] <= 10_000
 
 
 @pytest.mark.parametrize("launched_us", [100, 5_000])

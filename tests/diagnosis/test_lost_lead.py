@@ -85,6 +85,14 @@ def test_launching_too_late_after_a_read_is_what_the_read_costs_and_its_line_is_
     assert found["cost_ns"] >= 0.9 * holotrace.open(tmp_path).time_breakdown()["idle_ns"][0]
 
 
+def test_launching_too_late_after_a_read_within_an_evaluation_is_a_part_of_that(tmp_path: Path) -> None:
+    """It was a synchronization, and of an evaluation on one rank a third was told to be that rank's launching."""
+    reader = (("python_function", "train.py(9): evaluate"), *ITEM[1:])
+    (found,) = steps(tmp_path, FAST_HOST, reads=True, reader=reader).to_dicts()
+    assert (found["cause"], found["responsible"]) == ("evaluation", "train.py(9): evaluate")
+    assert found["cost_ns"] >= 0.9 * holotrace.open(tmp_path).time_breakdown()["idle_ns"][0]
+
+
 def test_a_function_of_the_program_that_waits_itself_is_named_and_not_what_calls_it(tmp_path: Path) -> None:
     reader = (
         ("python_function", "engine/core.py(30): step"),

@@ -43,7 +43,7 @@ def causes(
             events += [
                 *nested,
                 event("cuda_runtime", "cudaLaunchKernel", host + 10, 9, correlation=correlation),
-                event("kernel", "gemm", begun, kernel_us, correlation=correlation, stream=7, device=0),
+                event("kernel", f"gemm{number % 2}", begun, kernel_us, correlation=correlation, stream=7, device=0),
             ]
             host, device = host + LAUNCH_US, begun + kernel_us
             if reads and number % reads == 0:

@@ -8,6 +8,11 @@ from typing import Any
 import pytest
 
 import holotrace
+from holotrace.diagnosis import chains
+from holotrace.diagnosis.candidates import Candidate
+from holotrace.diagnosis.chains import IN_A_ROW
+from holotrace.diagnosis.classes import LAUNCH
+from holotrace.diagnosis.meetings import Change
 from trace_files import write_trace
 
 STEPS, LAUNCH_US, LONG_US, FREE_US = 4, 10, 400, 300
@@ -20,11 +25,20 @@ def event(cat: str, name: str, ts: int, dur: int, **args: int) -> dict[str, Any]
 
 
 def steps(
-    folder: Path, *, count: int = 100, small_us: int = 2, around: str = ROTATE, within: str = "", frees: bool = False
+    folder: Path,
+    *,
+    count: int = 100,
+    small: tuple[str, ...] = ("rotary", "scale"),
+    small_us: int = 2,
+    around: str = ROTATE,
+    within: str = "",
+    ahead: bool = False,
+    frees: bool = False,
 ) -> dict[str, tuple[float, str | None]]:
-    """What is told of steps that launch so many kernels in a row, then long ones, and read their loss at last.
+    """What is told of steps that launch so many small kernels in turns, then long ones, and read their loss at last.
 
-    Some free memory between these, which waits for the device, and collect garbage while that has nothing to do.
+    Some hosts are ahead of their devices when they launch the small ones. Some free memory between these, which waits
+    for the device, and collect garbage while that has nothing to do.
     """
     events, host, device, correlation = [], 0, 0, 0
 
@@ -32,15 +46,20 @@ def steps(
         nonlocal host, device, correlation
         correlation += 1
         begun = max(device, host + 4)
+        events.append(event("cpu_op", f"aten::{name}", host, LAUNCH_US - 1))
         events.append(event("cuda_runtime", "cudaLaunchKernel", host, LAUNCH_US - 2, correlation=correlation))
         events.append(event("kernel", name, begun, took_us, correlation=correlation, stream=7, device=0))
         host, device = host + LAUNCH_US, begun + took_us
 
     for step in range(STEPS):
+        start = host
+        for _ in range(4 if ahead else 0):
+            launch("gemm", LONG_US)
         begin = host
-        for _ in range(count):
-            launch("rotary", small_us)
-        events.append(event("python_function", around, begin, host - begin))
+        for place in range(count):
+            launch(small[place % len(small)], small_us)
+        if around:
+            events.append(event("python_function", around, begin, host - begin))
         if within:
             events.append(event("user_annotation", within, begin, host - begin + 1))
         for _ in range(4):
@@ -54,7 +73,7 @@ def steps(
         events.append(event("cpu_op", "aten::item", host, device + 5 - host))
         events.append(event("cuda_runtime", "cudaStreamSynchronize", host + 1, device + 3 - host))
         host = device + 10
-        events.append(event("user_annotation", f"ProfilerStep#{step}", begin, host - begin))
+        events.append(event("user_annotation", f"ProfilerStep#{step}", start, host - start))
     write_trace(folder / "rank-0.json", events=events)
     told = holotrace.open(folder).causes()
     return {row["cause"]: (row["cost_ns"] / 1e6, row["responsible"]) for row in told.to_dicts()}
@@ -65,6 +84,59 @@ def test_small_kernels_in_a_row_cost_what_their_device_waits_for(tmp_path: Path)
     cost_ms, responsible = steps(tmp_path)["launch-bound"]
     assert responsible == ROTATE
     assert cost_ms == pytest.approx(STEPS * 100 * (LAUNCH_US - 2) / 1e3, rel=0.1)
+
+
+def test_what_a_wait_loses_by_small_kernels_after_it_is_told_once(tmp_path: Path) -> None:
+    """It was a synchronization, too (2.5 of the 3.2 ms), though the job wins these only once."""
+    assert "synchronization" not in steps(tmp_path)
+
+
+def test_launching_late_that_costs_nothing_without_the_small_kernels_is_a_part_of_them() -> None:
+    """A rank that was behind launched them too late, which was told beside what all of them cost."""
+    late, chain = Candidate(LAUNCH, Change(), (1,)), Candidate(LAUNCH, Change(), evidence={IN_A_ROW: 400})
+    lasting = [((late, 2_800), 0), ((chain, 8_500), 5_900)]
+    assert chains.without_parts(lasting, 100) == lasting[1:]
+    assert chains.without_parts(lasting[:1], 100) == lasting[:1]
+
+
+def test_one_kernel_over_and_over_costs_all_but_the_last_of_it(tmp_path: Path) -> None:
+    """Only what the device waited for was told, though one launch for all of them would take next to nothing."""
+    cost_ms, responsible = steps(tmp_path, small=("rotary",))["launch-bound"]
+    assert responsible == ROTATE
+    assert cost_ms == pytest.approx(STEPS * 99 * LAUNCH_US / 1e3, rel=0.02)
+
+
+@pytest.mark.parametrize("small_us", [2, 5])
+def test_one_kernel_over_and_over_costs_its_time_where_the_host_is_ahead(tmp_path: Path, small_us: int) -> None:
+    """As the device never stands still nothing was told."""
+    cost_ms, responsible = steps(tmp_path, small=("rotary",), small_us=small_us, ahead=True)["launch-bound"]
+    assert responsible == ROTATE
+    assert cost_ms == pytest.approx(STEPS * 99 * small_us / 1e3, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param({}, id="in turns"),
+        pytest.param({"small": ("rotary",), "count": 20}, id="few"),
+        pytest.param({"small": ("rotary",), "small_us": 6, "ahead": True}, id="not so short"),
+    ],
+)
+def test_other_kernels_cost_their_device_nothing_where_the_host_is_ahead(
+    tmp_path: Path, changed: dict[str, Any]
+) -> None:
+    assert "launch-bound" not in steps(tmp_path, **{"ahead": True, **changed})
+
+
+def test_small_kernels_after_one_over_and_over_are_no_part_of_that(tmp_path: Path) -> None:
+    mixed = ("rotary",) * 80 + ("scale", "shift") * 10
+    told = steps(tmp_path, small=mixed, ahead=True)
+    assert told["launch-bound"][0] == pytest.approx(STEPS * 79 * 2 / 1e3, rel=0.02)
+
+
+def test_one_kernel_over_and_over_that_only_the_step_is_around_is_its_operators(tmp_path: Path) -> None:
+    """Nothing was named."""
+    assert steps(tmp_path, small=("rotary",), around="", ahead=True)["launch-bound"][1] == "aten::rotary"
 
 
 def test_small_kernels_of_an_optimizer_are_its(tmp_path: Path) -> None:
@@ -89,3 +161,25 @@ def test_what_frees_memory_uses_up_what_a_host_would_be_ahead(tmp_path: Path) ->
     """Garbage that is collected after that seemed to be hidden without the small kernels before."""
     cost_ms, _ = steps(tmp_path, frees=True)["launch-bound"]
     assert cost_ms == pytest.approx(STEPS * 100 * (LAUNCH_US - 2) / 1e3, rel=0.1)
+
+
+def test_one_kernel_over_and_over_costs_nothing_while_its_host_stands_still_for_longer(tmp_path: Path) -> None:
+    """It waits for the work before them, then for its input, for which the device would only wait longer."""
+    events, begin, number = [], 0, 0
+    for step in range(STEPS):
+        host, device = begin, begin + 4
+        for name, took_us, count in (("gemm", LONG_US, 20), ("rotary", 2, 300)):
+            for _ in range(count):
+                number += 1
+                device = max(device, host + 4)
+                events.append(event("cpu_op", f"aten::{name}", host, LAUNCH_US - 1))
+                events.append(event("cuda_runtime", "cudaLaunchKernel", host, LAUNCH_US - 2, correlation=number))
+                events.append(event("kernel", name, device, took_us, correlation=number, stream=7, device=0))
+                host, device = host + LAUNCH_US, device + took_us
+        done = device - 2 * 300
+        events.append(event("cuda_runtime", "cudaEventSynchronize", host, done - host))
+        events.append(event("user_annotation", "enumerate(DataLoader)#Loader.__next__", done + 5, 3_000))
+        events.append(event("user_annotation", f"ProfilerStep#{step}", begin, done + 3_010 - begin))
+        begin = done + 3_010
+    write_trace(tmp_path / "rank-0.json", events=events)
+    assert holotrace.open(tmp_path).causes()["cause"].to_list() == ["input"]

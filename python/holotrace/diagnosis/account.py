@@ -17,6 +17,7 @@ from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
 from holotrace.derive.vendors import BLOCKING
 from holotrace.diagnosis import (
+    askers,
     called,
     exposed_copies,
     held_up,
@@ -199,6 +200,7 @@ def _windows(rank: RankTrace) -> pl.DataFrame:
 def _gaps(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """Gaps by cause and what is responsible, summed between meetings."""
     gaps = rank.cached(_gaps_of(rank))
+    gaps = askers.apart(gaps, rank) if _runs_ahead(rank) else gaps
     if not xla_gaps.is_xla(rank):
         gaps = called.with_callers(called.launching(gaps, rank), rank)
     named = gaps.lazy().rename({"share_ns": "time_ns", "responsible": "name", "where": "detail"})
@@ -273,7 +275,7 @@ def _summed(parts: pl.LazyFrame, edges: pl.Series, row: str) -> pl.DataFrame:
         edges: When the rank came to others or went on.
         row: What the rows are.
     """
-    is_wait = pl.col("cause").first() == SYNCHRONIZATION
+    is_wait = pl.col("cause").is_in((SYNCHRONIZATION, askers.SHARED))
     longest_ns, sum_ns = pl.col("time_ns").first(), pl.col("time_ns").sum()
     ended = (
         pl.when(longest_ns >= _NEARLY_ALL_RATIO * sum_ns)
@@ -287,12 +289,12 @@ def _summed(parts: pl.LazyFrame, edges: pl.Series, row: str) -> pl.DataFrame:
         parts.with_columns(segment=pl.lit(edges).search_sorted(pl.col("end_ns"), side="left"))
         .sort("time_ns", "start_ns", "name", "event_id", descending=[True, False, False, False])
         # Code that waits often and briefly, and some that does once and long, are different code.
-        .with_columns(asked_by=pl.when(pl.col("cause") == SYNCHRONIZATION).then("detail"))
+        .with_columns(asked_by=pl.when(is_wait).then("detail"))
         .group_by("segment", "step", "cause", "name", "asked_by", maintain_order=True)
         .agg(
             pl.col("start_ns", "detail", "event_id").first(),
             at_ns=ended,
-            count=pl.when(is_wait).then(turns.WAITS).otherwise(pl.len()),
+            count=pl.when(is_wait.first()).then(turns.WAITS).otherwise(pl.len()),
             time_ns=pl.col("time_ns").sum(),
             **({"until_ns": pl.col("launched_ns").min()} if is_launched else {}),
             **({"operator": pl.col("called_in").first()} if is_called else {}),

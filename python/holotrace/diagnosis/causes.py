@@ -66,6 +66,7 @@ from holotrace.diagnosis.cores import DEVICE
 from holotrace.diagnosis.hidden import with_hidden
 from holotrace.diagnosis.meetings import Change, Meetings, together
 from holotrace.diagnosis.of_functions import CALL_NS
+from holotrace.diagnosis.small_kernels import REPEATED
 from holotrace.diagnosis.texts_on_host import OF_HOSTS, XLA_OF_HOSTS
 from holotrace.diagnosis.transfers import ABSENT, EXPOSES, is_gathered
 from holotrace.diagnosis.xla_hosts import SPENT, WAITED
@@ -208,7 +209,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     ranges = [(pair, _last_ns(pair, kept, joint, meetings, room_ns)) for pair in kept]
     found = [
         Found(candidate, cost, min(cost, last), max(cost, last), *whole, step_count(candidate.change))
-        for (candidate, cost), last in ranges
+        for (candidate, cost), last in chains.without_parts(ranges, FLOOR_RATIO * job_ns)
         if max(cost, last) > FLOOR_RATIO * job_ns
     ]
     known = [Found(Candidate(RECORDING, Change()), 0, 0, 0, *whole, xla_steps.of_hosts(rows))]
@@ -443,7 +444,7 @@ def _row(found: Found, words: Class, known_steps: tuple[int, ...], rank_count: i
     )
     filled["copying"] = wording.copying(str(filled["who"]), str(filled["copies"]), is_call=is_call)
     is_of_function = less_ahead.LESS_AHEAD in c.evidence and c.cause != SLOW_HOST
-    told = wording.LESS_AHEAD if is_of_function else words.sentence
+    told = wording.LESS_AHEAD if is_of_function else wording.REPEATED if REPEATED in c.evidence else words.sentence
     is_before = bool(c.evidence.get(idle.BEFORE))
     taken = wording.taken(found.profiler_ns or 0, found.step_count if known_steps else 1)
     whenever = wording.BEFORE_STEPS if is_before else wording.when(c.steps, known_steps)

@@ -133,11 +133,12 @@ CLASSES: Mapping[str, Class] = {
     ),
     classes.LAUNCH: Class(
         "{who} {is_} launch-bound{in_what}: the host launches kernels slower than the device runs them",
-        "Launch fewer and longer kernels: torch.compile(mode='reduce-overhead') or CUDA graphs, larger batches, fused "
-        "optimizers (fused=True). The profiler slows down launching, too: measure a step without it, and pass its time "
-        "with --unprofiled-step-ms.",
+        "Launch fewer and longer kernels: one call for all that a loop goes over, "
+        "torch.compile(mode='reduce-overhead') or CUDA graphs, larger batches, fused optimizers (fused=True). The "
+        "profiler slows down launching, too: measure a step without it, and pass its time with --unprofiled-step-ms.",
         seen="The host is busy launching, without a long call in between, and the device waits for it; or it launches "
-        "many kernels in a row, each of which is done long before the next one is launched.",
+        "many kernels in a row, each of which is done long before the next one is launched. If these are one kernel of "
+        "a few microseconds over and over, the cost is all of their time, also where the device never waits for them.",
         confused="A slow host, if all calls of only one rank take longer.",
     ),
     classes.PROFILER: Class(

@@ -30,6 +30,7 @@ from holotrace.diagnosis.calls import (
     main_thread,
     matching,
     on_launching_threads,
+    standing_in,
     telling_nothing,
 )
 from holotrace.diagnosis.classes import (
@@ -132,6 +133,7 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
         told = lead.laid_to_recording(named_shares, every.found, asked, recorded, recording.PARTS)
         beside = lead.laid_to_stalls(told, every.found, others, asked, launches)
         told = lead.laid_to_waits(beside, every.found, asked, launches)
+        told = _within_what_stands(told, rank)
     is_wait = pl.col("cause") == SYNCHRONIZATION
     waits = told.select(pl.when(is_wait).then("event_id")).to_series()
     asked_by = called.waiting(rank.cached(host_calls), waits)
@@ -141,6 +143,24 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
         .join(spans, on="window")
         .sort("start_ns", "share_ns", "cause", "responsible", descending=[False, True, False, False])
     )
+
+
+def _within_what_stands(shares: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
+    """The shares, what is lost by a wait within an evaluation or a checkpoint, for example, laid to that, and then."""
+    waits = distinct(shares.filter(pl.col("cause") == SYNCHRONIZATION)["event_id"].drop_nulls())
+    began = open_calls.looked_up(rank.cached(host_calls), waits, "start_ns")
+    around = waits.to_frame("event_id").hstack([*standing_in(rank, waits), *began])
+    known = around.select("event_id", "name", around="cause", began_ns="start_ns").drop_nulls("around")
+    if known.is_empty():
+        return shares
+    is_within = (pl.col("cause") == SYNCHRONIZATION) & pl.col("around").is_not_null()
+    joined = shares.join(known, on="event_id", how="left", maintain_order="left")
+    told = joined.with_columns(
+        cause=pl.when(is_within).then("around").otherwise("cause"),
+        responsible=pl.when(is_within).then("name").otherwise("responsible"),
+        when_ns=pl.when(is_within).then("began_ns").otherwise("when_ns"),
+    )
+    return told.select(shares.columns)
 
 
 def of_launching_threads(rank: RankTrace) -> pl.DataFrame:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import polars as pl
 
-from holotrace.diagnosis import account, awaited, of_functions, recording
+from holotrace.diagnosis import account, asked, awaited, of_functions, recording
 from holotrace.diagnosis.candidates import (
     APART_RATIO,
     NAMED_RATIO,
@@ -80,6 +81,8 @@ class _Idle:
     rows: pl.DataFrame
     # By rank and step: time_ns, and how much of it is beyond the median rank's.
     table: pl.DataFrame
+    # The code that waits, where that is told apart from other code.
+    asker: str | None = None
 
     @property
     def usual_ns(self) -> float:
@@ -158,7 +161,7 @@ def _causes(job: Job) -> Iterator[Candidate]:
             parts = _parts(idle.rows, common, "left_ns")
             where = Where(ranks, when(common, "left_ns"))
             of_hosts = _holds_hosts(idle.cause, idle.name)
-            found = candidate(idle.cause, idle.name, parts, where, of_hosts=of_hosts, **_per_turn(idle, job))
+            found = candidate(idle.cause, idle.name, parts, where, of_hosts=of_hosts, **_waiting(idle, job))
             found = _limited(found, idle.rows) if idle.cause == LAUNCH else found
             # Without a wait of all a slow host is further ahead, too: mended is either.
             found = _with_parts(found, of_slow[-1]) if is_slow and idle.cause == SYNCHRONIZATION else found
@@ -226,13 +229,14 @@ def _is_in_turns(idle: _Idle, job: Job) -> bool:
     return more_ns < _OWN_RATIO * beyond_ns
 
 
-def _per_turn(idle: _Idle, job: Job) -> dict[str, float]:
-    """How often in a turn hosts wait, where turns are known and steps are not."""
+def _waiting(idle: _Idle, job: Job) -> dict[str, Any]:
+    """How often in a turn hosts wait, where turns are known and steps are not, and in which code if others do, too."""
     turns = job.of(account.TURNS)["count"]
+    asker = {asked.ASKER: idle.asker} if idle.asker else {}
     if idle.cause != SYNCHRONIZATION or len(turns) < len(job.ranks):
-        return {}
+        return asker
     waits = job.of(account.WAITS).filter(of_functions.is_named(idle.name))
-    return {PER_TURN: round(total(waits["count"]) / total(turns), 3)}
+    return {PER_TURN: round(total(waits["count"]) / total(turns), 3), **asker}
 
 
 def _waits_as_often(rows: pl.DataFrame, ranks: tuple[int, ...]) -> bool:
@@ -262,6 +266,7 @@ def _things(job: Job, slow: Sequence[int]) -> Iterator[_Idle]:
     # To pause in a step is to pause anywhere.
     is_anywhere = pl.col("cause").is_in((PAUSE, UNRECORDED)) & pl.col("name").str.contains(_STEP)
     gaps = gaps.with_columns(name=pl.when(is_anywhere).then(pl.lit("")).otherwise("name"))
+    gaps = asked.told(gaps, job)
     # A slow host launches everything too late, whatever the others wait for.
     usual = gaps.filter(~pl.col("rank").is_in(slow))
     by_cause = dict(usual.group_by("cause").agg(pl.col("time_ns").sum()).iter_rows())
@@ -277,7 +282,8 @@ def _things(job: Job, slow: Sequence[int]) -> Iterator[_Idle]:
             name=pl.when(is_waiting).then(pl.lit("")).otherwise("name"),
         )
     # Some classes are one thing, whatever names it has.
-    gaps = gaps.with_columns(key=pl.when(pl.col("cause").is_in(BY_NAME)).then("name").otherwise(pl.lit("")))
+    key = pl.concat_str("name", asked.ASKER, separator="\n", ignore_nulls=True)
+    gaps = gaps.with_columns(key=pl.when(pl.col("cause").is_in(BY_NAME)).then(key).otherwise(pl.lit("")))
     beyond = beyond_others(gaps, job, ("cause", "key"))
     by_key = gaps.partition_by("cause", "key", as_dict=True)
     for (cause, key), table in beyond.group_by("cause", "key", maintain_order=True):
@@ -286,7 +292,7 @@ def _things(job: Job, slow: Sequence[int]) -> Iterator[_Idle]:
         is_most = float(names["time_ns"][0]) >= NAMED_RATIO * total(names["time_ns"])
         # A host pauses and launches anywhere.
         name = str(names["name"][0]) if is_most or cause not in (PAUSE, LAUNCH) else ""
-        yield _Idle(str(cause), name or None, rows, table)
+        yield _Idle(str(cause), name or None, rows, table, rows[asked.ASKER][0])
 
 
 def _is_too_slow(gaps: pl.DataFrame, launching_ns: float, waiting_ns: float, job: Job) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from holotrace.diagnosis.asked import ASKER
 from holotrace.diagnosis.candidates import Candidate
 from holotrace.diagnosis.classes import (
     CHECKPOINT,
@@ -74,8 +75,15 @@ def at_once(costs: list[tuple[Candidate, int]], meetings: Meetings, least_ns: fl
 def once(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[Candidate, int]]:
     """What the same thing costs in several ways is one cause: an evaluation keeps both host and device busy."""
     alike: dict[tuple[object, ...], list[tuple[Candidate, int]]] = {}
+    # What a wait exposes is told with the dearest of those that wait in the same.
+    askers: dict[tuple[object, ...], object] = {}
+    for candidate, _ in sorted(kept, key=lambda pair: pair[1]):
+        if ASKER in candidate.evidence:
+            askers[candidate.ranks, candidate.responsible] = candidate.evidence[ASKER]
     for candidate, cost in kept:
-        key = (candidate.cause, candidate.ranks, candidate.responsible, candidate.evidence.get(DEVICE))
+        of = (candidate.ranks, candidate.responsible)
+        asker = askers.get(of) if candidate.cause == SYNCHRONIZATION else None
+        key = (candidate.cause, *of, candidate.evidence.get(DEVICE), candidate.evidence.get(ASKER, asker))
         alike.setdefault(key, []).append((candidate, cost))
     told = []
     for same in alike.values():

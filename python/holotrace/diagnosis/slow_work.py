@@ -11,6 +11,7 @@ from holotrace.diagnosis import account
 from holotrace.diagnosis.candidates import Candidate, Job, Where, by_rank, candidate, limits, usually
 from holotrace.diagnosis.classes import LAUNCH, UNFUSED_ATTENTION, UNFUSED_OPTIMIZER
 from holotrace.diagnosis.inefficient import SLOW_WORK
+from holotrace.diagnosis.small_kernels import REPEATED
 
 
 def causes(job: Job) -> Iterator[Candidate]:
@@ -30,5 +31,6 @@ def causes(job: Job) -> Iterator[Candidate]:
             parts = pl.concat([rows, late], how="diagonal_relaxed").with_columns(part_ns="time_ns")
             told = candidate(str(cause), name, parts, where, of_hosts=is_fused)
             # So are launches that are laid to what hosts had done before.
-            laid = job.of(account.CHAIN).filter(pl.lit(is_fused), pl.col("cause") != LAUNCH, pl.col("name") == name)
+            is_laid = ~pl.col("cause").is_in((LAUNCH, REPEATED))
+            laid = job.of(account.CHAIN).filter(pl.lit(is_fused), is_laid, pl.col("name") == name)
             yield replace(told, change=replace(told.change, limits=limits(late), later=by_rank(laid)))

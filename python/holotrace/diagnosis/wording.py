@@ -27,6 +27,11 @@ LESS_AHEAD = (
     "the device of {who} waits longer for what its host does later, "
     "because the host {stands} {what} while the device works"
 )
+# What one kernel could do at once.
+REPEATED = (
+    "{who} {launches} the same short kernel again and again{in_what}, {in_a_row_count:,} times in a row: one launch "
+    "for all of them would take next to nothing"
+)
 # What is compared with, if it is no other step.
 OTHERS = {classes.SLOW_DEVICE: "on the others", classes.SLOW_LINK: "with equal size in other groups"}
 
@@ -102,10 +107,10 @@ def verbs(ranks: tuple[int, ...], count: int) -> dict[str, str]:
     """The verbs, and the pronoun, after ``whose``, of one or of several."""
     are_several = len(ranks) > 1 and not (count > 1 and len(ranks) == count)
     if are_several:
-        several = {"copies": "copy", "computes": "compute", "evaluates": "evaluate", "its": "their"}
-        return {"is_": "are", "has": "have", **several}
-    one = {"copies": "copies", "computes": "computes", "evaluates": "evaluates", "its": "its"}
-    return {"is_": "is", "has": "has", **one}
+        several = {"copies": "copy", "computes": "compute", "evaluates": "evaluate", "launches": "launch"}
+        return {"is_": "are", "has": "have", "its": "their", **several}
+    one = {verb: verb for verb in ("copies", "computes", "evaluates", "launches")}
+    return {"is_": "is", "has": "has", "its": "its", **one}
 
 
 def taken(total_ns: int, steps: int) -> str:
