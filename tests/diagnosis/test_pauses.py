@@ -11,10 +11,10 @@ import holotrace
 from trace_files import write_trace
 
 
-def causes(folder: Path, *, copy: str, copied_in: tuple[int, ...]) -> list[dict[str, Any]]:
+def causes(folder: Path, *, copy: str, copied_in: tuple[int, ...], copy_us: int = 4_000) -> list[dict[str, Any]]:
     """The causes of four steps of 10 ms, in the third of which the host pauses three times for 8 ms.
 
-    In the steps ``copied_in`` the device copies three times for 4 ms.
+    In the steps ``copied_in`` the device copies three times for ``copy_us``.
     """
     events: list[dict[str, Any]] = []
     at = 0
@@ -33,7 +33,7 @@ def causes(folder: Path, *, copy: str, copied_in: tuple[int, ...]) -> list[dict[
         launched("kernel", "gemm", "cudaLaunchKernel", 10_000)
         for _ in range(3):
             if step in copied_in:
-                launched("gpu_memcpy", copy, "cudaMemcpyAsync", 4_000)
+                launched("gpu_memcpy", copy, "cudaMemcpyAsync", copy_us)
             at += 8_000 if step == 2 else 0
         place = {"pid": 1, "tid": 1, "args": {}}
         mark = f"ProfilerStep#{step}"
@@ -48,6 +48,43 @@ def test_copies_to_the_host_in_the_steps_in_which_it_pauses_are_a_part_of_what_i
     assert "between copies from the device, as in saving a checkpoint" in found["message"]
     assert "async_save" in found["advice"]
     assert found["cost_ns"] == pytest.approx(36e6, rel=0.01)
+
+
+def test_copies_that_take_longer_than_the_pauses_between_them_are_the_cause(tmp_path: Path) -> None:
+    """A GPU copied its predictions for 107 of 145 ms, and was told to have nothing to do while its host paused."""
+    (found,) = causes(tmp_path, copy="Memcpy DtoH (Device -> Pageable)", copied_in=(2,), copy_us=12_000)
+    assert (found["cause"], found["responsible"]) == ("copy", "Memcpy DtoH (Device -> Pageable)")
+    assert found["cost_ns"] == pytest.approx(60e6, rel=0.01)
+
+
+def test_waits_in_copies_to_the_host_are_a_part_of_these(tmp_path: Path) -> None:
+    """The host waits for a kernel of 5 ms and a copy of 6 ms, and launches the next 2 ms later.
+
+    An optimizer on the CPU was told as copies of 93 ms, and as waits of 87 ms in the same calls.
+    """
+    events: list[dict[str, Any]] = []
+    for step in range(4):
+        at, host, device = step * 13_000, {"pid": 1, "tid": 1}, {"pid": 0, "tid": 7}
+        for number, (category, name, call, took, begun, lasted) in enumerate(
+            [
+                ("kernel", "gemm", "cudaLaunchKernel", 8, at + 10, 4_990),
+                ("gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", "cudaMemcpyAsync", 10_980, at + 5_000, 6_000),
+            ]
+        ):
+            ids = {"correlation": 2 * step + number + 1}
+            on_device = {**device, "args": {**ids, "stream": 7, "device": 0}}
+            runtime = {"cat": "cuda_runtime", "name": call, "ts": at + 10 * number, "dur": took, **host, "args": ids}
+            events.append({"ph": "X", **runtime})
+            events.append({"ph": "X", "cat": category, "name": name, "ts": begun, "dur": lasted, **on_device})
+        for category, name, begun, lasted in (
+            ("cpu_op", "aten::_to_copy", at + 9, 10_985),
+            ("user_annotation", f"ProfilerStep#{step}", at, 13_000),
+        ):
+            events.append({"ph": "X", "cat": category, "name": name, "ts": begun, "dur": lasted, **host, "args": {}})
+    write_trace(tmp_path / "rank-0.json", events=events)
+    (found,) = holotrace.open(tmp_path).causes().to_dicts()
+    assert (found["cause"], found["responsible"]) == ("copy", "Memcpy DtoH (Device -> Pageable)")
+    assert found["cost_ns"] == pytest.approx(4 * (6e6 + 2e6), rel=0.05)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from holotrace.diagnosis.asked import ASKER
-from holotrace.diagnosis.candidates import Candidate
+from holotrace.diagnosis.candidates import CALLED_IN, Candidate
 from holotrace.diagnosis.classes import (
     CHECKPOINT,
     COPY,
@@ -31,6 +31,8 @@ _ASKING = {"MemcpyD2H": (CHECKPOINT, SYNCHRONIZATION), "MemcpyH2D": (UPLOAD,)}
 _MOST_RATIO = 0.8
 # A device that copies to its host.
 _TO_HOST = r"(?i)DtoH|Device -> (Pageable|Pinned|Host)|M2D"
+# Operators that copy.
+_COPIES = r"^aten::(_to_copy|copy_|to)$"
 
 
 def at_once(costs: list[tuple[Candidate, int]], meetings: Meetings, least_ns: float) -> list[tuple[Candidate, int]]:
@@ -106,25 +108,33 @@ def once(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[Ca
 
 
 def with_copies(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[Candidate, int]]:
-    """What is copied to the host in the same steps as its ranks' hosts pause in is a part of what they do there."""
+    """What is copied to the host, the waits in those copies, and pauses of hosts in the same steps are one cause.
+
+    It is the dearest of them: a pause between copies, as in saving a checkpoint, unless copying takes longer.
+    """
     told = list(kept)
-    for pause, _ in kept:
-        if pause.cause not in (PAUSE, UNRECORDED):
+    copies = [pair for pair in kept if pair[0].cause == COPY and re.search(_TO_HOST, pair[0].responsible or "")]
+    for copy in copies:
+        parts = [pair for pair in told if pair is not copy and _is_beside(pair[0], copy[0])]
+        if not parts or copy not in told:
             continue
-        copies = [
-            (copy, cost)
-            for copy, cost in told
-            if copy.cause == COPY
-            and (copy.ranks, copy.steps) == (pause.ranks, pause.steps)
-            and re.search(_TO_HOST, copy.responsible or "")
-        ]
-        if not copies:
-            continue
-        change = together([pause.change, *(copy.change for copy, _ in copies)])
-        merged = replace(pause, change=change, evidence={**pause.evidence, "copies_to_host": True})
-        told = [pair for pair in told if pair[0] is not pause and pair not in copies]
-        told.append((merged, meetings.saved_ns(change)))
+        dearest, _ = max([copy, *parts], key=lambda pair: pair[1])
+        if dearest.cause in (PAUSE, UNRECORDED):
+            dearest = replace(dearest, evidence={**dearest.evidence, "copies_to_host": True})
+        change = together([copy[0].change, *(part.change for part, _ in parts)])
+        told = [pair for pair in told if pair not in (copy, *parts)]
+        told.append((replace(dearest, change=change), meetings.saved_ns(change)))
     return told
+
+
+def _is_beside(part: Candidate, copy: Candidate) -> bool:
+    """Whether hosts pause between these copies, or wait in them until what is copied was computed."""
+    if part.ranks != copy.ranks or part.cause not in (PAUSE, UNRECORDED, SYNCHRONIZATION):
+        return False
+    if part.cause != SYNCHRONIZATION:
+        return part.steps == copy.steps
+    callers = {candidate.evidence[CALLED_IN] for candidate in (part, copy) if CALLED_IN in candidate.evidence}
+    return part.steps == copy.steps and re.search(_COPIES, part.responsible or "") is not None and len(callers) < 2
 
 
 def with_own_copies(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[Candidate, int]]:
