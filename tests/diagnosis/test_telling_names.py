@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holotrace.diagnosis.classes import CHECKPOINT, COLLECTION, COMPILATION, EVALUATION, INPUT, LOGGING, named
+from holotrace.diagnosis.classes import CHECKPOINT, COLLECTION, COMPILATION, EVALUATION, FUNCTION, INPUT, LOGGING, named
 
 TELLING = {
     INPUT: """
@@ -13,7 +13,7 @@ fetch_batch; get_data; input_pipeline; data_wait; wait_for_data; DataLoading; ##
 collate_fn; data; ## data ##; enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__
 train.py(10): load_data; my/dataset.py(3): __getitem__; data_iter; get_batch; next_minibatch
 train.py(42): get_next_batch; getBatch; trainer.py(3): _get_batch; next_sample; load_microbatch
-batch-generator; data-iterator; load-batch
+batch-generator; data-iterator; load-batch; train.py(3): make_batch; prepare_microbatches
 """,
     CHECKPOINT: """
 save_checkpoint; torch.save; torch/serialization.py(3): save; checkpointing; save_ckpt; write_ckpt; snapshot
@@ -36,6 +36,9 @@ loguru/_logger.py(3): info; train.py(3): flush_metrics; wandb_log; mlflow_log; l
     COMPILATION: """
 torch.compile; dynamo; jit_compile; compile_kernel; autotune; torch._inductor
 """,
+    FUNCTION: """
+torch/fx/traceback.py(415): format_stack
+""",
     COLLECTION: """
 gc; gc.collect; Python GC; python_gc; <built-in function collect>; garbage_collection; gc.py(3): run
 megatron/training/utils.py(3): gc_collect; torch/_utils_internal.py(3): gc_callback; train.py(3): maybe_gc_collect
@@ -54,7 +57,7 @@ torch/autograd/function.py(3): save_for_backward; update_weights; update_params;
 train.py(3): update_parameters; optimizer.py(3): step; all_reduce_metrics; compute_metrics; CompiledFunction
 Torch-Compiled Region: 0/0; CompiledFunctionBackward; valid_mask; is_valid; interval; validate_args; log_softmax
 torch/distributions/distribution.py(290): _validate_sample
-aten::_log_softmax; aten::log; logits; logit_processor; sample_logits; build_graph; graph_replay
+make_batch_norm; aten::_log_softmax; aten::log; logits; logit_processor; sample_logits; build_graph; graph_replay
 cudaGraphLaunch; autograd::engine::evaluate_function: MulBackward0; print_backward; dialog; catalog; progressive
 summary_block; report_generation; nn.Module: Logger_0; model.py(3): forward; send_tensor; push_grads
 transformers/modeling_layers.py(89): forward_with_checkpointing; train.py(3): checkpointed_forward

@@ -63,8 +63,13 @@ _FROM_OTHERS = (
 )
 
 
-# What cannot be moved out of a step, and what of it should be known.
+# What to do about functions that their names tell more of.
 _OF_FUNCTIONS = (
+    (
+        classes.ANOMALY,
+        "This is torch.autograd.set_detect_anomaly or detect_anomaly: switch it on only to look for the operator that "
+        "makes a NaN, since it notes where each operator is called and checks each gradient.",
+    ),
     (
         classes.PHASE,
         "Find out what the host does there: record Python functions (with_stack=True), or mark parts of it with "

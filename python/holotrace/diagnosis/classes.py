@@ -37,6 +37,8 @@ BY_NAME = (FUNCTION, COPY, SYNCHRONIZATION)
 STALLING = (INPUT, FUNCTION, LOGGING, CHECKPOINT, COMPILATION, ALLOCATOR, COLLECTION)
 
 
+# What ``torch.autograd.set_detect_anomaly`` notes of each operator: where it was called.
+ANOMALY = r"(^|/)torch/fx/traceback\.py\(\d+\): format_stack$"
 # Kernels that are run to find out which is the fastest.
 _BENCHMARKING = r"\): (autotune\w*|do_bench\w*|benchmark_\w+|benchmark)$|^CachingAutotuner\.benchmark"
 # Names that say what goes on below them, whatever else does. Tried from the outside in, in this order.
@@ -62,6 +64,7 @@ _NAMED = (
         INPUT,
         r"(?i)(?<!meta)data[_ ]?(load|fetch|wait|iter|pipeline)|prefetcher|collate"
         r"|(^|[^a-z_])(input[_ ]?pipeline|batch_generator)"
+        r"|(?<![a-z])(make|build|create|prepare|assemble)_(the_)?(mini|micro)?_?batch(es)?$"
         r"|(?<![a-z])(next|get|load|loading|fetch|read|wait[_ ]?for)[_ ]?(the[_ ])?"
         r"((mini|micro)?_?batch(?![_ ]?(size|norm|stat|dim|shape|to_run))"
         r"|samples?(?![a-z_])|data(?!_?(parallel|ptr|type|class|frame)))"
@@ -102,6 +105,7 @@ _NAMED = (
         r"|(wandb|mlflow|tensorboard)[._]\w+$|SummaryWriter|(^|/)(loguru|logger|telemetry)\w*(/\w+)*\.py\(\d+\): ",
     ),
     (COLLECTION, r"(?i)garbage|\bgc\b|(^|_|: )gc(_|$)|built-in (function|method) (gc\.)?collect\b"),
+    (FUNCTION, ANOMALY),
 )
 _RECOMPUTED = re.compile(
     r"(?i)utils/checkpoint\.py|algorithms/.*checkpoint|CheckpointFunction|_checkpoint_hook|checkpoint_?wrapper"
@@ -191,7 +195,7 @@ _OPERATOR, _RUNTIME, _ALLOCATES, _COPIES, _WAITS, _OWN, _CONTAINER, _MODULE, _FU
 # What went on, in the order in which native code numbers it: first what follows from what is innermost, then names.
 KINDS = (
     *(UNRECORDED, LAUNCH, FULL_QUEUE, PYTHON, SYNCHRONIZATION, ALLOCATOR, COPY, PAUSE, FUNCTION),
-    *dict.fromkeys(cause for cause, _ in _NAMED),
+    *dict.fromkeys(cause for cause, _ in _NAMED if cause != FUNCTION),
 )
 _IDLING = re.compile(
     r"(?i)^(<built-in method (acquire|poll|select|wait|recv)|(threading|queue|selectors|socket|connection)\.py"
