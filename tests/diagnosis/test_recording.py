@@ -78,6 +78,11 @@ def test_a_host_that_is_too_slow_anyway_is_worth_what_it_takes_without_being_rec
     assert found["share_ratio"] == pytest.approx(10 / 15, rel=0.05)
 
 
+def test_launching_that_is_late_by_less_than_the_estimate_is_unsure_by_is_no_cause(tmp_path: Path) -> None:
+    """Five healthy jobs on an H100, of which recording took more than half, were told to be launch-bound."""
+    assert causes(tmp_path, 10)["cause"].to_list() == ["recording"]
+
+
 def test_where_few_calls_are_on_record_these_take_nothing(tmp_path: Path) -> None:
     (found,) = causes(tmp_path, 5, calls=2).to_dicts()
     assert found["cause"] == "launch-bound"

@@ -234,6 +234,14 @@ def test_causes_of_a_job_on_a_gpu_cost_all_that_stands_still_beside_the_copy_of_
     assert_only(truth, found, cause, [0])
 
 
+def test_what_all_hosts_do_costs_nothing_beside_what_it_only_hides(tmp_path: Path) -> None:
+    """Without their own code, hosts would be ahead by what one of them logs: both were told, with the same time."""
+    job = Job(hosts=4, cores=2, steps=6, seed=3, faults=("logging",), noise=0.002, host_ratio=0.2535100080464314)
+    job = replace(job, python=True, protos=False, works_in_calls=False, meets_all=False)
+    truth, found = causes(tmp_path, job)
+    assert_only(truth, found, "logging", [truth.fault.host or 0])
+
+
 def test_operations_of_which_all_are_far_from_their_limits_have_no_usual_rate(tmp_path: Path) -> None:
     """There were no causes of the job at all, but an error."""
     xla_jobs.write(tmp_path, replace(ON_GPU, protos=True, seed=6))

@@ -178,7 +178,8 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     room_ns = job_ns if profiler_ns else job_ns - own_ns
     # Nobody waits for a replica that has more to do; devices of one rank wait for each other.
     every = [c for c in every if c.cause not in _UNEQUAL or DEVICE in c.evidence or meetings.meet_others({*c.ranks})]
-    every = xla_everybodys.told([*every, *xla_spent.of_some(every, job), *xla_spent.of_all(every, job)], job)
+    beside = xla_spent.of_all(every, job)
+    every = xla_everybodys.told([*every, *xla_spent.of_some(every, job), *beside], job)
     # Whether anything is told of it does not depend on what others have a part in.
     alone = [(candidate, meetings.saved_ns(replace(candidate.change, later={}))) for candidate in every]
     costs = [(candidate, _at_most(cost, candidate, room_ns)) for candidate, cost in alone]
@@ -191,7 +192,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     kept = [
         (c, cost) for c, cost in costs if cost > max(least_ratio(c) * job_ns, unsure_ns if c.cause == LAUNCH else 0)
     ]
-    kept = chains.told(kept, costs, meetings, job_ns, len(ranks))
+    kept = chains.told(kept, costs, meetings, len(ranks), (job_ns, unsure_ns))
     kept = cores.told_once(one_cause.without_followers(one_cause.without_launches_of_unfused(kept)))
     kept = one_cause.with_copies(one_cause.once(kept, meetings), meetings)
     # What comes about by chance is told where it costs much by itself.
@@ -202,7 +203,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
         *less_ahead.worth_saying([pair for pair in costs if pair not in kept], meetings, job_ns, least_ratio),
     ]
     kept = one_cause.with_own_copies(less_ahead.without_their_launches(kept), meetings)
-    kept = xla_spent.without(kept, job, meetings)
+    kept = xla_spent.once(xla_spent.without(kept, job, meetings), beside, meetings)
     kept = [(candidate, _at_most(max(0, cost), candidate, room_ns)) for candidate, cost in kept]
     joint = max([_joint_ns([candidate for candidate, _ in kept], meetings, room_ns), *(cost for _, cost in kept)])
     whole, step_count = (job_ns, profiler_ns, begun_ns), xla_steps.of_changes(rows)

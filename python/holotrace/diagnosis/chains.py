@@ -51,17 +51,26 @@ def causes(job: Job) -> Iterator[Candidate]:
     yield replace(found, change=change, evidence=evidence)
 
 
-def told(kept: Costs, every: Costs, meetings: Meetings, job_ns: int, rank_count: int) -> Costs:
+def told(kept: Costs, every: Costs, meetings: Meetings, rank_count: int, of_job: tuple[int, float]) -> Costs:
     """The causes with small kernels in a row, if these cost enough, instead of launching late that is mostly theirs.
 
     Where hosts launch them late because of a wait, they and the wait cost the same: what costs more is told.
+
+    Args:
+        kept: The causes that cost enough.
+        every: All of them.
+        meetings: The job's.
+        rank_count: How many ranks it has.
+        of_job: How long it takes, and what recording takes of launching is unsure by.
     """
+    job_ns, unsure_ns = of_job
     in_a_row = [(c, meetings.saved_ns(c.change)) for c, _ in every if IN_A_ROW in c.evidence]
     others = [pair for pair in kept if IN_A_ROW not in pair[0].evidence]
     late = [(c, ns) for c, ns in others if c.cause == LAUNCH and len(c.ranks) in (0, rank_count)]
     for chain, cost in in_a_row:
         late_ns = max((ns for _, ns in late), default=0)
-        if cost > _LEAST_RATIO * job_ns and late_ns <= _ANYWHERE_RATIO * cost:
+        least_ns = max(_LEAST_RATIO * job_ns, 0 if REPEATED in chain.evidence else unsure_ns)
+        if cost > least_ns and late_ns <= _ANYWHERE_RATIO * cost:
             theirs = [*late, *(pair for pair in others if pair[1] <= cost and _is_of_wait(*pair, chain))]
             others = [*(pair for pair in others if pair not in theirs), (chain, cost)]
     return others

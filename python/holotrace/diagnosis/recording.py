@@ -17,7 +17,7 @@ READS = (LAUNCHES.only("launch_id", "tid"),)
 PART = 0.5
 PARTS = (PART, 1 / 3)
 # So what is late beyond the estimate by less than this part of it may be the profiler's, too.
-UNSURE_RATIO = 0.26
+UNSURE_RATIO = 0.55
 # Those had 4.5 to 33 calls on record for each launch, one every 2 to 10 microseconds. Where calls are fewer, writing
 # them down is a smaller part of what hosts do.
 _CALLS_PER_LAUNCH, _MOST_NS = 4.4, 12_000

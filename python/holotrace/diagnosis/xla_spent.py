@@ -21,7 +21,7 @@ from holotrace.diagnosis.classes import (
     UNRECORDED,
     UPLOAD,
 )
-from holotrace.diagnosis.meetings import Change, Meetings
+from holotrace.diagnosis.meetings import Change, Meetings, together
 from holotrace.diagnosis.xla_hosts import SPENT, WAITED
 from holotrace.diagnosis.xla_saving import READING
 
@@ -35,7 +35,7 @@ def without(kept: list[tuple[Candidate, int]], job: Job, meetings: Meetings) -> 
     """The causes, each with what the job gains if its hosts do none of it, if that is more."""
     if job.of(SPENT).is_empty():
         return kept
-    whole = [(_without(candidate, job), cost) for candidate, cost in kept]
+    whole = [(c if _is_sending(c, cost, kept) else _without(c, job), cost) for c, cost in kept]
     return [(_named(candidate, job), max(cost, meetings.saved_ns(candidate.change))) for candidate, cost in whole]
 
 
@@ -92,6 +92,27 @@ def of_all(candidates: Sequence[Candidate], job: Job) -> list[Candidate]:
     return found
 
 
+def once(
+    kept: list[tuple[Candidate, int]], beside: Sequence[Candidate], meetings: Meetings
+) -> list[tuple[Candidate, int]]:
+    """The causes but for those that all hosts have, ``beside``, if most of what they cost is what some lose anyway.
+
+    Hosts that do less are further ahead, which hides what some of them do beyond that: both cost the same once.
+    """
+    of_all = {(each.cause, each.responsible) for each in beside}
+    changes = [each.change for each, _ in kept if each.ranks]
+    if not of_all or not changes:
+        return kept
+    of_some_ns = meetings.saved_ns(together(changes))
+    return [
+        (each, cost)
+        for each, cost in kept
+        if each.ranks
+        or (each.cause, each.responsible) not in of_all
+        or 2 * (meetings.saved_ns(together([*changes, each.change])) - of_some_ns) >= cost
+    ]
+
+
 def _are_mostly_late(job: Job) -> bool:
     """Whether devices of a rank stand still in most of the steps."""
     steps = job.of(account.STEP)["step"].n_unique()
@@ -107,13 +128,23 @@ def beside_gaps(costs: list[tuple[Candidate, int]], job: Job, meetings: Meetings
     """
     if job.of(WAITED).is_empty() and job.of(SPENT).is_empty():
         return costs
-    return [(c, max(cost, meetings.saved_ns(_without(c, job).change)) if _is_whole(c) else cost) for c, cost in costs]
+    whole = [_is_whole(c) and not _is_sending(c, cost, costs) for c, cost in costs]
+    return [
+        (c, max(cost, meetings.saved_ns(_without(c, job).change)) if is_whole else cost)
+        for (c, cost), is_whole in zip(costs, whole, strict=True)
+    ]
 
 
 def _is_whole(found: Candidate) -> bool:
     """Whether the cause is judged by all of it: a host that is slow at all that it does sends slowly, too."""
     is_of_all = found.cause in _WHOLE_OF_ALL and not found.ranks
     return found.cause in (SYNCHRONIZATION, *STALLING) or is_of_all
+
+
+def _is_sending(found: Candidate, cost: int, costs: list[tuple[Candidate, int]]) -> bool:
+    """Whether hosts are long in launching only as what these launch programs with is sent, which costs more."""
+    sent = (ns for each, ns in costs if each.cause == UPLOAD and each.ranks == found.ranks)
+    return found.cause == LAUNCH and cost < max(sent, default=0)
 
 
 def _without(found: Candidate, job: Job) -> Candidate:
