@@ -12,8 +12,8 @@ from holotrace.diagnosis import called, host, idle_windows, kernels, xla_gaps, x
 from holotrace.diagnosis.calls import contexts
 from holotrace.diagnosis.classes import COPY
 
-# What a device copies within itself is work.
-_WITHIN = r"(?i)DtoD|Device -> Device|memset|^copy(\.\w+)*$"
+# What a device copies within itself is work, as a graph of CUDA does in memcpy128 and memcpy32_post.
+_WITHIN = r"(?i)DtoD|Device -> Device|memset|^memcpy\d|^copy(\.\w+)*$"
 
 
 def of_rank(rank: RankTrace, *, runs_ahead: bool) -> pl.DataFrame:
