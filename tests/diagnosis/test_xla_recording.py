@@ -1,4 +1,4 @@
-"""What is said of programs of XLA whose devices are threads of their host: what recording takes, and what it hides."""
+"""What is said of what recording takes of programs of XLA, most of whose devices are threads of their host."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ STEPS_US, STEP_COUNT = 10_000, 6
 INPUT = "$train.py:9 load_batch"
 
 
-def job(calls: Sequence[Span], ops: Sequence[Span], *, first: Sequence[Span] = ()) -> Job:
+def job(calls: Sequence[Span], ops: Sequence[Span], *, first: Sequence[Span] = (), plane: str = "/host:CPU") -> Job:
     """Six steps of 10 ms in each of which a host makes these calls and its threads compute these operations.
 
     Args:
         calls: Of each step, counted from its begin.
         ops: Of each step.
         first: What the host does in the first step, if not the same.
+        plane: Where the operations run.
     """
     steps = [at * STEPS_US for at in range(STEP_COUNT)]
     told: list[Span] = [("train", at, at + STEPS_US) for at in steps]
     told += [(name, at + start, at + end) for at in steps for name, start, end in (calls if at or not first else first)]
     of_thread: dict[str, object] = {"tid": "python", "pid": "1"}
-    on_host: dict[str, object] = {"plane": "/host:CPU", "line": "tf_XLAEigen/1", "device": 0, "stream": 0}
+    on_host: dict[str, object] = {"plane": plane, "line": "tf_XLAEigen/1", "device": 0, "stream": 0}
     ran = [
         on_host
         | place
@@ -43,7 +44,7 @@ def job(calls: Sequence[Span], ops: Sequence[Span], *, first: Sequence[Span] = (
     for number, op in enumerate(ran):
         op["event_id"] = len(told) + number
     # Each step is one program, from its first operation to its last.
-    of_program: dict[str, object] = {"module": "jit_f", "program": 7, "plane": "/host:CPU", "device": 0}
+    of_program: dict[str, object] = {"module": "jit_f", "program": 7, "plane": plane, "device": 0}
     ran_from, ran_until = ops[0][1], ops[-1][2]
     runs = [_placed(0, "", at + ran_from, at + ran_until) | of_program | {"step": n} for n, at in enumerate(steps)]
     tables = {
@@ -80,19 +81,28 @@ def test_operations_that_are_started_one_by_one_are_launching_and_no_functions_o
     ((cause, _, cost),) = told(job(traced(0, 6_000, 100), [("fusion.1", 6_000, 10_000)]))
     assert cause == "launch-bound"
     # A hundred functions take little to be written down.
-    assert cost == pytest.approx(6 - 100 * 0.0004, rel=0.02)
+    assert cost == pytest.approx(6 - 100 * 0.0005, rel=0.02)
 
 
 def test_what_writing_down_functions_takes_is_the_recordings() -> None:
     """A step of 56 ms took 107 while it was recorded, and launching was said to take 70 of them."""
     found = told(job(traced(0, 6_000, 5_000), [("fusion.1", 6_000, 10_000)]))
     assert [cause for cause, *_ in found] == ["launch-bound", "recording"]
-    assert found[0][2] == pytest.approx(6 - 5_000 * 0.0004, rel=0.02)
+    assert found[0][2] == pytest.approx(6 - 5_000 * 0.0005, rel=0.02)
 
 
 def test_half_of_what_hosts_do_is_their_own_however_many_functions_they_call() -> None:
     found = told(job(traced(0, 6_000, 30_000), [("fusion.1", 6_000, 10_000)]))
     assert found[0][2] == pytest.approx(3, rel=0.02)
+
+
+def test_what_hosts_do_between_programs_of_a_device_is_shorter_while_nobody_records_it() -> None:
+    """Batches of tokens made in Python cost 57 of 78 ms by what was told, and 31 without the profiler, on an H100."""
+    inner = [("$builtins hash", at * 1.2, at * 1.2 + 0.5) for at in range(1, 5_000)]
+    calls = [(INPUT, 0, 6_000), *inner, ("PjitFunction(f)", 6_000, 6_010)]
+    found = told(job(calls, [("fusion.1", 6_010, 10_000)], plane="/device:GPU:0"))
+    assert [cause for cause, *_ in found] == ["input", "recording"]
+    assert found[0][2] == pytest.approx(6 - 5_000 * 0.0005, rel=0.02)
 
 
 def test_operations_that_take_hardly_any_time_are_mostly_written_down() -> None:

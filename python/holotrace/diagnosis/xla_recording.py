@@ -1,4 +1,4 @@
-"""What recording costs hosts of XLA that compute themselves, and what devices wait for only as it begins."""
+"""What recording costs hosts of XLA, and what devices wait for only as it begins."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CALLS = HOST_CALLS.only("name", "tid", "start_ns")
 _OPS = XLA_OPS.only("device", "line", "is_async", "step", "end_ns", "self_ns")
 READS = (_OPS,)
 # What writing down takes of a function, and of an operation, which has two events, as measured: docs/decisions/0019.
-_FUNCTION_NS, OPERATION_NS = 400, 700
+_FUNCTION_NS, OPERATION_NS = 500, 700
 # What hosts do for each step, so that they are ahead of devices with it where these have more to do.
 _AHEAD_ANYWAY = (classes.INPUT, classes.FUNCTION, classes.LAUNCH, classes.UPLOAD, classes.UNRECORDED, classes.LOGGING)
 # With one step nothing tells what is usual.
@@ -50,12 +50,28 @@ def laid_to_functions(shares: pl.DataFrame, gaps: pl.DataFrame, rank: RankTrace)
     """
     if recording.measured_step_ns(rank) is not None:
         return shares
-    begun = _functions(rank)
-    first, after = (begun.search_sorted(gaps[end]).cast(pl.Int64) for end in ("start_ns", "end_ns"))
-    taken_ns = _FUNCTION_NS / recording.PART * (after - first)
+    taken_ns = _functions_ns(gaps, rank) / recording.PART
     dense = (taken_ns / (gaps["end_ns"] - gaps["start_ns"])).clip(upper_bound=1.0)
     ratios = gaps.select("window", dense.alias("dense_ratio"))
     return lead.laid_to_recording_by_itself(shares, ratios, recording.PART)
+
+
+def without_functions(parts: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
+    """What hosts do, ``share_ns`` of each between its start and end, without what writing down functions took of it."""
+    if recording.measured_step_ns(rank) is not None or parts.is_empty():
+        return parts
+    taken_ns = _functions_ns(parts, rank).alias("taken_ns")
+    most_ns = recording.PART * pl.col("share_ns")
+    own_ns = pl.col("share_ns") - pl.min_horizontal(taken_ns, most_ns).round().cast(pl.Int64)
+    return parts.with_columns(share_ns=own_ns)
+
+
+def _functions_ns(spans: pl.DataFrame, rank: RankTrace) -> pl.Series:
+    """How long writing down the functions took that began within each of the spans."""
+    begun = _functions(rank)
+    first, after = (begun.search_sorted(spans[end]).cast(pl.Int64) for end in ("start_ns", "end_ns"))
+    taken_ns: pl.Series = _FUNCTION_NS * (after - first)
+    return taken_ns
 
 
 def _functions(rank: RankTrace) -> pl.Series:
