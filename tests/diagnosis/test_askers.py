@@ -114,3 +114,11 @@ def test_waits_with_nothing_late_after_them_are_no_cause(tmp_path: Path) -> None
     told = gaps.with_columns(start_ns=0, event_id=pl.col("event_id").cast(pl.UInt32))
     (found,) = holotrace.open(tmp_path).map(Apart(told), host.READS)
     assert found.equals(told)
+
+
+def test_code_that_hardly_waits_is_no_second_one() -> None:
+    """Norms of all gradients were told with a fifth of their time, as one wait of the recording was other code's."""
+    waits = pl.DataFrame({"asker": [COUNT, COUNT, READ], "began_ns": [0, 50_000, 90_000]})
+    waits = waits.with_columns(returned_ns=pl.col("began_ns") + pl.Series([30_000, 30_000, 300]))
+    assert not askers._are_several(waits)
+    assert askers._are_several(waits.with_columns(returned_ns="began_ns").with_columns(pl.col("returned_ns") + 30_000))

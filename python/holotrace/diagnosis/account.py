@@ -198,14 +198,13 @@ def _windows(rank: RankTrace) -> pl.DataFrame:
 
 
 def _gaps(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
-    """Gaps by cause and what is responsible, summed between meetings."""
+    """Gaps by cause and what is responsible, summed between meetings; those of XLA end as their launch is replayed."""
     gaps = rank.cached(_gaps_of(rank))
     gaps = askers.apart(gaps, rank) if _runs_ahead(rank) else gaps
     if not xla_gaps.is_xla(rank):
         gaps = called.with_callers(called.launching(gaps, rank), rank)
     named = gaps.lazy().rename({"share_ns": "time_ns", "responsible": "name", "where": "detail"})
     if xla_gaps.is_xla(rank):
-        # Each gap ends as its launch is replayed.
         edges = pl.concat([edges, rank.cached(xla_hosts.host).launches["begun_ns"]]).unique().sort()
     return _summed(named.with_columns(step=launched_in(gaps["when_ns"], rank.cached(rounds.steps))), edges, GAP)
 

@@ -13,8 +13,8 @@ from holotrace.diagnosis.classes import SYNCHRONIZATION
 
 # What is launched too late because of waits of more than one asker: that one of them goes does not save it.
 SHARED = "waits of several"
-# No more code that waits is looked at.
-_MOST = 8
+# No more code that waits is looked at, and none that waits for less of all that hosts wait for.
+_MOST, _LEAST_RATIO = 8, 0.01
 
 
 def apart(gaps: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
@@ -26,7 +26,7 @@ def apart(gaps: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     is_wait = gaps["cause"] == SYNCHRONIZATION
     every = rank.cached(host.of_launching_threads)
     asked = every.hstack([called.waiting(rank.cached(host_calls), every["event_id"]).fill_null("").alias("asker")])
-    if not is_wait.any() or lead.long(asked)["asker"].n_unique() < 2:
+    if not is_wait.any() or not _are_several(lead.long(asked)):
         return gaps
     spans = columns(asked, start_ns="began_ns", end_ns="returned_ns")
     won_ns = intervals.uncovered_ns(spans, rank.cached(host.of_all_devices).found)
@@ -50,6 +50,13 @@ def apart(gaps: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     own = split.with_columns(share_ns="own_ns")
     shared = split.with_columns(pl.col("share_ns") - pl.col("own_ns"), cause=pl.lit(SHARED))
     return pl.concat([own, shared]).filter(pl.col("share_ns") > 0).select(gaps.columns)
+
+
+def _are_several(waits: pl.DataFrame) -> bool:
+    """Whether more than one asker waits for a part of the time that counts."""
+    waited_ns = pl.col("returned_ns") - pl.col("began_ns")
+    sums = waits.group_by("asker").agg(waited_ns=waited_ns.sum())
+    return sums.filter(pl.col("waited_ns") >= _LEAST_RATIO * pl.col("waited_ns").sum()).height > 1
 
 
 def _alone(asker: str, waits: pl.DataFrame, late: pl.DataFrame) -> pl.DataFrame:
