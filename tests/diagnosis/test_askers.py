@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,10 @@ class Apart:
 class Drawn:
     """A job whose layers wait in some code in turns, each before it prepares the next one, and that reads its loss."""
 
-    def __init__(self, *turns: tuple[str, ...], without: str = "") -> None:
+    def __init__(
+        self, *turns: tuple[str, ...], without: str = "", operators: tuple[str, ...] = ("aten::item",)
+    ) -> None:
+        self.operators = cycle(operators)
         self.events: list[dict[str, Any]] = []
         self.host = self.device = self.correlation = 0
         for step in range(STEPS):
@@ -67,7 +71,7 @@ class Drawn:
         until = max(self.host, self.device) + 6
         self.events += [
             event("python_function", code, self.host, until - self.host),
-            event("cpu_op", "aten::item", self.host + 1, until - self.host - 2),
+            event("cpu_op", next(self.operators), self.host + 1, until - self.host - 2),
             event("cpu_op", "aten::_local_scalar_dense", self.host + 2, until - self.host - 4),
             event("cuda_runtime", "cudaStreamSynchronize", self.host + 3, until - self.host - 6),
         ]
@@ -114,6 +118,15 @@ def test_waits_with_nothing_late_after_them_are_no_cause(tmp_path: Path) -> None
     told = gaps.with_columns(start_ns=0, event_id=pl.col("event_id").cast(pl.UInt32))
     (found,) = holotrace.open(tmp_path).map(Apart(told), host.READS)
     assert found.equals(told)
+
+
+def test_one_function_that_waits_in_several_operators_is_one_cause(tmp_path: Path) -> None:
+    """A function that counts the tokens of each expert waited in three operators, and was three causes."""
+    drawn = Drawn((COUNT,), operators=("aten::item", "aten::_to_copy"))
+    write_trace(tmp_path / "rank-0.json", events=drawn.events)
+    told = holotrace.open(tmp_path).causes().filter(cause="synchronization")
+    (cost_ns,) = told.filter(pl.col("message").str.contains(COUNT, literal=True))["cost_ns"]
+    assert cost_ns / 1e3 == pytest.approx(gained_us(COUNT, (COUNT,)), rel=0.1)
 
 
 def test_code_that_hardly_waits_is_no_second_one() -> None:

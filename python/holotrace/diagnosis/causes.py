@@ -186,7 +186,10 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     costs = one_cause.at_once(xla_spent.beside_gaps(costs, job, meetings), meetings, FLOOR_RATIO * job_ns)
     # A wait costs what the device stands still for and what it exposes, which may each be little.
     waits = [pair for pair in costs if pair[0].cause == SYNCHRONIZATION]
-    costs = [*one_cause.once(waits, meetings), *(pair for pair in costs if pair[0].cause != SYNCHRONIZATION)]
+    costs = [
+        *one_cause.by_code(one_cause.once(waits, meetings), meetings),
+        *(pair for pair in costs if pair[0].cause != SYNCHRONIZATION),
+    ]
     least_ratio = partial(_least_ratio_of_job, rank_count=len(ranks), windows=windows)
     unsure_ns = recording.UNSURE_RATIO * (profiler_ns or 0) if unprofiled_ns is None else 0
     kept = [

@@ -20,6 +20,7 @@ from holotrace.diagnosis.classes import (
     UNFUSED_OPTIMIZER,
     UNRECORDED,
     UPLOAD,
+    is_file_of_program,
 )
 from holotrace.diagnosis.cores import DEVICE
 from holotrace.diagnosis.meetings import Meetings, together
@@ -103,6 +104,29 @@ def once(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[Ca
             if dearest.event_id is None:
                 dearest = replace(dearest, detail=seen.detail, event_rank=seen.event_rank, event_id=seen.event_id)
             cost = meetings.saved_ns(change)
+        told.append((dearest, cost))
+    return told
+
+
+def by_code(waits: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[Candidate, int]]:
+    """What one function of the program waits in is one cause, whichever of its operators copy and read."""
+    alike: dict[tuple[object, ...], list[tuple[Candidate, int]]] = {}
+    for place, (wait, cost) in enumerate(waits):
+        code = wait.detail if wait.detail and is_file_of_program(wait.detail) else place
+        alike.setdefault((wait.ranks, wait.evidence.get(DEVICE), code), []).append((wait, cost))
+    told = []
+    for same in alike.values():
+        dearest, cost = max(same, key=lambda pair: pair[1])
+        if len(same) > 1:
+            change = replace(together([wait.change for wait, _ in same]), later=dearest.change.later)
+            steps = tuple(sorted({step for wait, _ in same for step in wait.steps}))
+            sums = {
+                name: sum(wait.evidence.get(name, 0) for wait, _ in same)
+                for name in ("time_ns", "count")
+                if name in dearest.evidence
+            }
+            dearest = replace(dearest, change=change, steps=steps, evidence={**dearest.evidence, **sums})
+            cost = meetings.saved_ns(replace(change, later={}))
         told.append((dearest, cost))
     return told
 
