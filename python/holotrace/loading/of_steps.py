@@ -23,7 +23,7 @@ _READS = (
     DEVICE_EVENTS.only("event_id", "step", "launch_ns", "start_ns", "end_ns"),
     ANNOTATIONS.only("event_id", "on_device", "start_ns"),
     STEPS.only("step", "start_ns", "end_ns"),
-    MODULES.only("start_ns"),
+    MODULES.only("step", "launch_ns", "start_ns", "end_ns"),
 )
 _DECLARED = {table.name: table for table in ALL}
 # Columns of RANK_INFO that say how much there is.
