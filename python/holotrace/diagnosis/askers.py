@@ -24,9 +24,11 @@ def apart(gaps: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     before that, if that is other code's, and be as late as it is for what it had lost there.
     """
     is_wait = gaps["cause"] == SYNCHRONIZATION
+    if not is_wait.any():
+        return gaps
     every = rank.cached(host.of_launching_threads)
     asked = every.hstack([called.waiting(rank.cached(host_calls), every["event_id"]).fill_null("").alias("asker")])
-    if not is_wait.any() or not _are_several(lead.long(asked)):
+    if not _are_several(lead.long(asked)):
         return gaps
     spans = columns(asked, start_ns="began_ns", end_ns="returned_ns")
     won_ns = intervals.uncovered_ns(spans, rank.cached(host.of_all_devices).found)
