@@ -55,6 +55,7 @@ def test_copies_that_take_longer_than_the_pauses_between_them_are_the_cause(tmp_
     (found,) = causes(tmp_path, copy="Memcpy DtoH (Device -> Pageable)", copied_in=(2,), copy_us=12_000)
     assert (found["cause"], found["responsible"]) == ("copy", "Memcpy DtoH (Device -> Pageable)")
     assert found["cost_ns"] == pytest.approx(60e6, rel=0.01)
+    assert found["advice"].startswith("Copy less to the host")
 
 
 def test_waits_in_copies_to_the_host_are_a_part_of_these(tmp_path: Path) -> None:

@@ -24,6 +24,15 @@ def event(cat: str, name: str, ts: int, dur: int, **args: int) -> dict[str, Any]
     return {"ph": "X", "cat": cat, "name": name, **place, "ts": ts, "dur": dur, "args": args}
 
 
+def launched(name: str, took_us: int, at: int, begun: int, number: int) -> list[dict[str, Any]]:
+    """One launch at that time, and what it launches, which begins and lasts as told."""
+    return [
+        event("cpu_op", f"aten::{name}", at, LAUNCH_US - 1),
+        event("cuda_runtime", "cudaLaunchKernel", at, LAUNCH_US - 2, correlation=number),
+        event("kernel", name, begun, took_us, correlation=number, stream=7, device=0),
+    ]
+
+
 def steps(
     folder: Path,
     *,
@@ -46,9 +55,7 @@ def steps(
         nonlocal host, device, correlation
         correlation += 1
         begun = max(device, host + 4)
-        events.append(event("cpu_op", f"aten::{name}", host, LAUNCH_US - 1))
-        events.append(event("cuda_runtime", "cudaLaunchKernel", host, LAUNCH_US - 2, correlation=correlation))
-        events.append(event("kernel", name, begun, took_us, correlation=correlation, stream=7, device=0))
+        events.extend(launched(name, took_us, host, begun, correlation))
         host, device = host + LAUNCH_US, begun + took_us
 
     for step in range(STEPS):
@@ -172,9 +179,7 @@ def test_one_kernel_over_and_over_costs_nothing_while_its_host_stands_still_for_
             for _ in range(count):
                 number += 1
                 device = max(device, host + 4)
-                events.append(event("cpu_op", f"aten::{name}", host, LAUNCH_US - 1))
-                events.append(event("cuda_runtime", "cudaLaunchKernel", host, LAUNCH_US - 2, correlation=number))
-                events.append(event("kernel", name, device, took_us, correlation=number, stream=7, device=0))
+                events += launched(name, took_us, host, device, number)
                 host, device = host + LAUNCH_US, device + took_us
         done = device - 2 * 300
         events.append(event("cuda_runtime", "cudaEventSynchronize", host, done - host))

@@ -86,6 +86,10 @@ _OF_FUNCTIONS = (
 _OF_CHECKPOINTS = (
     f"Of a checkpoint: {CLASSES[classes.CHECKPOINT].advice[0].lower()}{CLASSES[classes.CHECKPOINT].advice[1:]}"
 )
+_TO_HOST = (
+    "Copy less to the host: keep results on the device and reduce them there. Copy what is needed into pinned memory "
+    "with non_blocking=True, and read it a step later."
+)
 _OF_RESULTS = "Of results: keep them on the device, or work on them in another process while the device goes on."
 
 
@@ -123,4 +127,6 @@ def _of_one(told: Class, responsible: str) -> str | None:
     """What to do against only some of a class, by what is responsible; null for all others."""
     if _is_as_elsewhere(told, classes.UNFUSED_ATTENTION):
         return _FALLING_BACK if "attention_math" in responsible else None
+    if _is_as_elsewhere(told, classes.COPY) and re.search(classes.TO_HOST, responsible):
+        return _TO_HOST
     return _OF_COPIES if told is OF_XLA[classes.COPY] and re.search(COPIED_WITHIN, responsible) else None

@@ -95,7 +95,8 @@ CLASSES: Mapping[str, Class] = {
         "Copy from pinned memory (pin_memory=True) with non_blocking=True on a stream of its own, before it is needed.",
         _STACKS,
         seen="A copy between host and device while nothing else runs.",
-        confused="A checkpoint or input: copies within those belong to them. Copies within a device are work.",
+        confused="A checkpoint or input: copies within those belong to them. Copies within a device are work. Waits in "
+        "copies to the host belong to these, and so do pauses between them that are shorter than they are.",
     ),
     classes.SYNCHRONIZATION: Class(
         "the host of {who} synchronizes with the device in {what}, so that it cannot launch ahead and the device waits",

@@ -16,6 +16,7 @@ from holotrace.diagnosis.classes import (
     PAUSE,
     SLOW_LINK,
     SYNCHRONIZATION,
+    TO_HOST,
     UNFUSED_ATTENTION,
     UNFUSED_OPTIMIZER,
     UNRECORDED,
@@ -30,8 +31,6 @@ _SEVERAL_GROUPS, _TOGETHER_TIMES = 2, 10
 # What is a part of what hosts do, by what the profiler of XLA calls it, in most of the same steps.
 _ASKING = {"MemcpyD2H": (CHECKPOINT, SYNCHRONIZATION), "MemcpyH2D": (UPLOAD,)}
 _MOST_RATIO = 0.8
-# A device that copies to its host.
-_TO_HOST = r"(?i)DtoH|Device -> (Pageable|Pinned|Host)|M2D"
 # Operators that copy.
 _COPIES = r"^aten::(_to_copy|copy_|to)$"
 
@@ -88,24 +87,26 @@ def once(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[Ca
         asker = askers.get(of) if candidate.cause == SYNCHRONIZATION else None
         key = (candidate.cause, *of, candidate.evidence.get(DEVICE), candidate.evidence.get(ASKER, asker))
         alike.setdefault(key, []).append((candidate, cost))
-    told = []
-    for same in alike.values():
-        dearest, cost = max(same, key=lambda pair: pair[1])
-        if len(same) > 1:
-            steps = sorted({step for candidate, _ in same for step in candidate.steps})
-            changes = [candidate.change for candidate, _ in same]
-            later = next((change.later for change in changes if change.later), {})
-            change = replace(together(changes), later=later)
-            counts = [candidate.evidence["count"] for candidate, _ in same if "count" in candidate.evidence]
-            known = {name: value for candidate, _ in same for name, value in candidate.evidence.items()}
-            evidence = {**known, **dearest.evidence, **({"count": sum(counts)} if counts else {})}
-            seen = next((candidate for candidate, _ in same if candidate.event_id is not None), dearest)
-            dearest = replace(dearest, change=change, steps=tuple(steps), evidence=evidence)
-            if dearest.event_id is None:
-                dearest = replace(dearest, detail=seen.detail, event_rank=seen.event_rank, event_id=seen.event_id)
-            cost = meetings.saved_ns(change)
-        told.append((dearest, cost))
-    return told
+    return [_merged(same, meetings) for same in alike.values()]
+
+
+def _merged(same: list[tuple[Candidate, int]], meetings: Meetings) -> tuple[Candidate, int]:
+    """All of these as one cause, told as the dearest of them."""
+    dearest, cost = max(same, key=lambda pair: pair[1])
+    if len(same) == 1:
+        return dearest, cost
+    steps = sorted({step for candidate, _ in same for step in candidate.steps})
+    changes = [candidate.change for candidate, _ in same]
+    later = next((change.later for change in changes if change.later), {})
+    change = replace(together(changes), later=later)
+    counts = [candidate.evidence["count"] for candidate, _ in same if "count" in candidate.evidence]
+    known = {name: value for candidate, _ in same for name, value in candidate.evidence.items()}
+    evidence = {**known, **dearest.evidence, **({"count": sum(counts)} if counts else {})}
+    seen = next((candidate for candidate, _ in same if candidate.event_id is not None), dearest)
+    dearest = replace(dearest, change=change, steps=tuple(steps), evidence=evidence)
+    if dearest.event_id is None:
+        dearest = replace(dearest, detail=seen.detail, event_rank=seen.event_rank, event_id=seen.event_id)
+    return dearest, meetings.saved_ns(change)
 
 
 def by_code(waits: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[Candidate, int]]:
@@ -114,21 +115,7 @@ def by_code(waits: list[tuple[Candidate, int]], meetings: Meetings) -> list[tupl
     for place, (wait, cost) in enumerate(waits):
         code = wait.detail if wait.detail and is_file_of_program(wait.detail) else place
         alike.setdefault((wait.ranks, wait.evidence.get(DEVICE), code), []).append((wait, cost))
-    told = []
-    for same in alike.values():
-        dearest, cost = max(same, key=lambda pair: pair[1])
-        if len(same) > 1:
-            change = replace(together([wait.change for wait, _ in same]), later=dearest.change.later)
-            steps = tuple(sorted({step for wait, _ in same for step in wait.steps}))
-            sums = {
-                name: sum(wait.evidence.get(name, 0) for wait, _ in same)
-                for name in ("time_ns", "count")
-                if name in dearest.evidence
-            }
-            dearest = replace(dearest, change=change, steps=steps, evidence={**dearest.evidence, **sums})
-            cost = meetings.saved_ns(replace(change, later={}))
-        told.append((dearest, cost))
-    return told
+    return [_merged(same, meetings) for same in alike.values()]
 
 
 def with_copies(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[Candidate, int]]:
@@ -137,9 +124,9 @@ def with_copies(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[t
     It is the dearest of them: a pause between copies, as in saving a checkpoint, unless copying takes longer.
     """
     told = list(kept)
-    copies = [pair for pair in kept if pair[0].cause == COPY and re.search(_TO_HOST, pair[0].responsible or "")]
+    copies = [pair for pair in kept if pair[0].cause == COPY and re.search(TO_HOST, pair[0].responsible or "")]
     for copy in copies:
-        parts = [pair for pair in told if pair is not copy and _is_beside(pair[0], copy[0])]
+        parts = [pair for pair in told if _is_beside(pair[0], copy[0])]
         if not parts or copy not in told:
             continue
         dearest, _ = max([copy, *parts], key=lambda pair: pair[1])
@@ -153,12 +140,12 @@ def with_copies(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[t
 
 def _is_beside(part: Candidate, copy: Candidate) -> bool:
     """Whether hosts pause between these copies, or wait in them until what is copied was computed."""
-    if part.ranks != copy.ranks or part.cause not in (PAUSE, UNRECORDED, SYNCHRONIZATION):
+    if (part.ranks, part.steps) != (copy.ranks, copy.steps):
         return False
     if part.cause != SYNCHRONIZATION:
-        return part.steps == copy.steps
+        return part.cause in (PAUSE, UNRECORDED)
     callers = {candidate.evidence[CALLED_IN] for candidate in (part, copy) if CALLED_IN in candidate.evidence}
-    return part.steps == copy.steps and re.search(_COPIES, part.responsible or "") is not None and len(callers) < 2
+    return re.search(_COPIES, part.responsible or "") is not None and len(callers) < 2
 
 
 def with_own_copies(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[Candidate, int]]:

@@ -12,11 +12,11 @@ from holotrace.derive import intervals
 from holotrace.diagnosis.calls import host_calls
 
 READS = (LAUNCHES.only("launch_id", "tid"),)
-# Hosts that launch operators took 1.5 to 2.7 times as long while PyTorch recorded them, with or without stacks, and
-# twice as long in the middle: 17 jobs and loops on an H100, see docs/decisions/0019.
+# Hosts that launch operators took 1.5 to 2.8 times as long while PyTorch recorded them, with or without stacks, and
+# twice as long in the middle: 17 jobs and loops, and another 44 recordings, on an H100, see docs/decisions/0019.
 PART = 0.5
 PARTS = (PART, 1 / 3)
-# So what is late beyond the estimate by less than this part of it may be the profiler's, too.
+# What was late beyond the estimate by less than this part of it was mostly the profiler's, too.
 UNSURE_RATIO = 0.55
 # Those had 4.5 to 33 calls on record for each launch, one every 2 to 10 microseconds. Where calls are fewer, writing
 # them down is a smaller part of what hosts do.

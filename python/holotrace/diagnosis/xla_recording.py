@@ -68,7 +68,7 @@ def without_functions(parts: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
 
 def _functions_ns(spans: pl.DataFrame, rank: RankTrace) -> pl.Series:
     """How long writing down the functions took that began within each of the spans."""
-    begun = _functions(rank)
+    begun = rank.cached(_functions)
     first, after = (begun.search_sorted(spans[end]).cast(pl.Int64) for end in ("start_ns", "end_ns"))
     taken_ns: pl.Series = _FUNCTION_NS * (after - first)
     return taken_ns

@@ -188,9 +188,8 @@ def _named(found: Candidate, job: Job) -> Candidate:
     most = of_name.sort("ns", "name", descending=[True, False]).row(0, named=True) if of_name.height else None
     if most is None or most["name"] is None or most["ns"] < NAMED_RATIO * total(of_name["ns"]):
         return found
-    is_own = of_ranges(pl.Series([most["name"]]), INPUT_RANGES)[0] == PROGRAM and of_calls(pl.Series([most["name"]]))[
-        0
-    ] in (None, PROGRAM)
+    name = pl.Series([most["name"]])
+    is_own = of_ranges(name, INPUT_RANGES)[0] == PROGRAM and of_calls(name)[0] in (None, PROGRAM)
     return replace(found, cause=FUNCTION, responsible=most["name"]) if is_own else found
 
 
