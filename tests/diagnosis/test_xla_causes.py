@@ -235,6 +235,16 @@ def test_a_program_waits_for_what_it_is_launched_with_and_not_for_its_launch() -
     assert sum(other["cost_per_step_ns"] for other in others) < 0.1 * first["cost_per_step_ns"]
 
 
+def test_what_the_profiler_does_before_the_first_step_is_no_part_of_it() -> None:
+    """A step took 14.6 ms with a function that sleeps, 12.8 without; the profiler's `trace` was told before it.
+
+    In the first step, before which nothing had been launched, devices stood still for all of the function.
+    """
+    (found,) = holotrace.open(GPU / "sleep.xplane.pb.gz").causes().to_dicts()
+    assert (found["cause"], found["responsible"]) == ("python-function", "$jx.py:61 wait_for_disk")
+    assert 0.6 * 1_800_000 < found["cost_per_step_ns"] < 1.2 * 1_800_000
+
+
 def test_a_function_that_a_program_on_a_device_calls_back_is_named_and_no_launching() -> None:
     """The thread that starts a program is in that until all of it is launched, also while it is called back."""
     job = draw(f"""

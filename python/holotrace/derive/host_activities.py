@@ -31,6 +31,9 @@ INPUT_RANGES = r"(?i)data|batch|input|load|fetch"
 # that started the program is in them, and launches nothing else.
 CALLED_BACK = r"^(pure_callback|io_callback|debug_callback|debug_print)[.\d]*$|^\$\S+ _wrapped_callback$"
 
+# The function of JAX, which PyTorch/XLA calls, too, that begins to record.
+BEGINS_RECORDING = r"^\$profiler\.py:\d+ start_trace$"
+
 _NOTHING = ""
 _RULES = (
     (PROGRAM, CALLED_BACK),
@@ -58,8 +61,9 @@ _RULES = (
 # and only libraries of input also by their files. What JAX compiles with is looked up there: `compile` may only return
 # what was compiled before, and whatever else has such a name is no compiler of XLA.
 _OF_FUNCTIONS = (
-    # Beginning to record is no part of the job.
-    (_NOTHING, r"^\$profiler\.py:\d+ (start|stop)_trace$"),
+    # Beginning and ending to record is no part of the job.
+    (_NOTHING, BEGINS_RECORDING),
+    (_NOTHING, r"^\$profiler\.py:\d+ stop_trace$"),
     # What a thread is tells nothing: what it calls does.
     (_NOTHING, r"^\$threading\.py:\d+ (_bootstrap|_bootstrap_inner|run)$"),
     (WAIT, r" block_until_ready$"),

@@ -26,7 +26,7 @@ from holotrace.derive.host_activities import (
     UPLOAD,
     WAIT,
 )
-from holotrace.derive.names import decided
+from holotrace.derive.names import decided, distinct
 
 _SPANS = HOST_CALLS.only("event_id", "name", "tid", "start_ns", "end_ns", "arguments")
 _LAUNCHED = MODULES.only("launch_id", "step")
@@ -126,9 +126,23 @@ def _activities(rank: RankTrace, input_ranges: str) -> pl.DataFrame:
             named.select(*columns, activity=host_activities.of_ranges(named["name"], input_ranges)),
         ]
     ).drop_nulls("activity")
-    spans = _without_inner(spans)
+    spans = _without_inner(_since_recorded(spans, rank))
     early = outermost(spans.filter(activity=TRACING)).filter(name=_SYNC).with_columns(activity=pl.lit(READ_BACK))
     return pl.concat([spans, early])
+
+
+def _since_recorded(spans: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
+    """The spans, those around a function that began the recording from its end on: until then no job is recorded."""
+    names = distinct(rank[_SPANS.only("name")]["name"])
+    begun = names.filter(names.cast(pl.String).str.contains(host_activities.BEGINS_RECORDING))
+    if begun.is_empty():
+        return spans
+    is_begin = pl.col("name").is_in(pl.lit(begun).implode())
+    for call in rank.where(_SPANS.only("name", "tid", "start_ns", "end_ns"), is_begin).iter_rows(named=True):
+        is_around = (pl.col("tid") == str(call["tid"])) & (pl.col("start_ns") <= call["start_ns"])
+        is_around &= pl.col("end_ns") >= call["end_ns"]
+        spans = spans.with_columns(pl.when(is_around).then(call["end_ns"]).otherwise("start_ns").alias("start_ns"))
+    return spans
 
 
 def _with_tracing_alone(calls: pl.DataFrame) -> pl.DataFrame:

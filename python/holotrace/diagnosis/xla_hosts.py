@@ -144,8 +144,7 @@ def host(rank: RankTrace) -> Host:
     is_kept = is_sent | ((pl.col("cause") == classes.UNRECORDED) & is_apart)
     ahead = lead.laid_to_waits(known.filter(~is_kept), gaps, early, causes=_AHEAD)
     laid = pl.concat([ahead, known.filter(is_kept)])
-    if xla_gaps.is_on_host(rank):
-        laid = xla_recording.beyond_the_start(laid, gaps, rank)
+    laid = xla_recording.beyond_the_start(laid, gaps, rank)
     laid, spent = xla_recording.laid_to_functions(laid, gaps, rank), xla_recording.without_functions(spent, rank)
     launched = laid.join(gaps.select("window", launched_ns="launch_ns"), on="window", how="left", maintain_order="left")
     waited = xla_awaited.with_ready(rank, pl.concat([waits, saved, held], how="diagonal"), gaps)
