@@ -94,14 +94,9 @@ def efficiency(rank: RankTrace) -> pl.DataFrame:
         rank.cached(modelled_work.modelled).lazy().with_columns(is_again=pl.col("op_id").is_in(pl.lit(again).implode()))
     )
     alone = rank.cached(modelled_work.outside).lazy().with_columns(pl.col("category").cast(pl.String))
-    of_steps = _sums(calls.drop_nulls("step"), alone.drop_nulls("step"))
-    of_all = _sums(calls.with_columns(no_step), alone.with_columns(no_step))
-    found = pl.concat(
-        [
-            whole.join(of_all, on="step", how="left", nulls_equal=True),
-            steps.lazy().join(of_steps, on="step", how="left"),
-        ]
-    )
+    # The whole recording is one more step, in which everything is.
+    twice = [pl.concat([each.drop_nulls("step"), each.with_columns(no_step)]) for each in (calls, alone)]
+    found = pl.concat([whole, steps.lazy()]).join(_sums(*twice), on="step", how="left", nulls_equal=True)
     unknown = _NO_CPU if rank.computes_on_host else _NO_DEVICE
     return done(_ratios(found, rank.cached(modelled_work.device_of), unknown).sort("step"))
 

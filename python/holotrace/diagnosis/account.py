@@ -118,6 +118,7 @@ _ORDER = ("step", "at_ns", "start_ns", "name", "detail", "operator")
 # When something was.
 _TIMES = ("at_ns", "start_ns", "end_ns")
 _NOTHING = pl.DataFrame(schema={"row": pl.String()})
+_NO_ROWS = empty(COLUMNS)
 
 
 def account(rank: RankTrace) -> pl.DataFrame:
@@ -158,21 +159,9 @@ def account(rank: RankTrace) -> pl.DataFrame:
 
 
 def _in_order(parts: Sequence[pl.DataFrame], base: int) -> pl.DataFrame:
-    """The rows of all parts, in order: those of a kind by themselves, as most columns are null in most of them.
-
-    Their times are since ``base``, and since 1970 in what is returned.
-    """
-    by_row = [(row, filled(group, COLUMNS)) for part in parts for row, group in _by_row(part)]
-    every = [pl.concat([group for name, group in by_row if name == row]) for row in sorted({row for row, _ in by_row})]
-    # Many kinds have one row, which takes as long to sort as a hundred.
-    kinds = [of_kind if of_kind.height == 1 else of_kind.sort(_ORDER) for of_kind in every]
-    return pl.concat(kinds).with_columns(pl.col(_TIMES) + base) if kinds else empty(COLUMNS)
-
-
-def _by_row(part: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
-    """The rows of each kind that a part has: of most it is one."""
-    kinds = distinct(part["row"]).to_list()
-    return [(row, part if len(kinds) == 1 else part.filter(row=row)) for row in kinds]
+    """The rows of all parts, in order. Their times are since ``base``, and since 1970 in what is returned."""
+    every = filled(pl.concat([_NO_ROWS, *parts], how="diagonal_relaxed"), COLUMNS)
+    return every.sort("row", *_ORDER).with_columns(pl.col(_TIMES) + base)
 
 
 def _windows(rank: RankTrace) -> pl.DataFrame:
