@@ -67,6 +67,28 @@ def test_clocks_of_hosts_agree_unless_a_rank_left_before_another_had_come() -> N
     assert arrivals.of_ranks(later)["clock_offset_ns"].max() != 0
 
 
+def test_ends_that_no_rank_waited_for_tell_no_clock_by_which_a_rank_left_early() -> None:
+    """Hosts of XLA seemed 1 ms apart as one was later with all else: the collectives others waited for were left out.
+
+    A pause of one host was told of nobody, as no other seemed to have met it.
+    """
+    spans = [(0, at, at + 9_000) for at in (0, 20_000, 40_000)] + [(1, at, at + 10_000) for at in (0, 20_000, 40_000)]
+    drawn = calls("comm |C|").head(1)
+    every = pl.concat(
+        drawn.with_columns(
+            rank=pl.lit(rank, pl.Int32), start_ns=pl.lit(start * US), end_ns=pl.lit(end * US), time_ns=held * US
+        )
+        for rank, start, end, held in [
+            *((*span, 0) for span in spans),
+            (0, 99_000, 108_000, 0),
+            (1, 64_000, 99_500, 30_000),
+        ]
+    )
+    arrived = arrivals.of_ranks(every, are_awaited_later=True)
+    assert arrived["clock_offset_ns"].unique().to_list() == [0]
+    assert arrived["waited_ns"].max() == 35_000 * US
+
+
 def of_devices(*spans: tuple[int, int]) -> pl.DataFrame:
     """One collective of one rank with several devices, each with its start and end in us."""
     drawn = calls("comm |C|").head(1)

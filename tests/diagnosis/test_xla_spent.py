@@ -8,7 +8,9 @@ from typing import cast
 import polars as pl
 import pytest
 
-from holotrace.diagnosis import account, xla_everybodys, xla_spent
+from drawing import trace
+from holotrace.core.tables import CALLS, HLO
+from holotrace.diagnosis import account, xla_everybodys, xla_hosts, xla_spent
 from holotrace.diagnosis.candidates import Candidate, Job
 from holotrace.diagnosis.classes import COLLECTION, FUNCTION, INPUT, LAUNCH, SLOW_HOST, UNRECORDED, UPLOAD
 from holotrace.diagnosis.meetings import Change, Meetings
@@ -108,3 +110,33 @@ def test_what_a_slow_host_does_for_longer_is_told_as_that_only() -> None:
 
 def test_what_one_host_does_a_little_longer_than_the_others_is_nothing_of_its_own() -> None:
     assert xla_spent.of_some([], job((0, INPUT, "load", 100), (1, INPUT, "load", 130), (2, INPUT, "load", 100))) == []
+
+
+def spent_most(text: str, *, are_marked: bool) -> list[tuple[str, int]]:
+    """The class and the step of what a host took longest for, which launches ``a`` to ``c`` of one program."""
+    drawn = trace(f"""
+        {f"step |{'1' * 1000}{'2' * 1900}{'3' * 1100}|" if are_marked else ""}
+        tpu  |{"A" * 1000}{"." * 900}{"B" * 1000}{"." * 100}{"C" * 1000}|
+        {text}
+        A = dot.1 in jit_step(1)
+        B = dot.2 in jit_step(1)
+        C = dot.3 in jit_step(1)
+    """)
+    rank = replace(drawn, tables={**{table.name: table.empty() for table in (CALLS, HLO)}, **drawn.tables})
+    if not are_marked:
+        runs = drawn.tables["modules"].sort("start_ns").with_columns(step=pl.Series([1, 2, 3]))
+        steps = runs.select("step", "start_ns", "end_ns", event_id="module_id")
+        rank = replace(rank, tables={**rank.tables, "modules": runs, "steps": steps})
+    spent = xla_hosts.rows(rank, "late").filter(row="spent")
+    return spent.filter(pl.col("time_ns") == pl.col("time_ns").max()).select("cause", "step").rows()
+
+
+def test_what_a_host_does_before_a_launch_is_done_for_the_step_of_that() -> None:
+    """What some hosts did in gaps was looked up in others' for the step before, or for the one that devices ran then.
+
+    Hosts that all read for as long had nothing of it in the steps in which one was late, so that no cause was told.
+    """
+    before_the_next = f"call |a{'.' * 400}{'K' * 600}{'.' * 890}b{'.' * 1050}c|\n K = IteratorGetNext"
+    assert spent_most(before_the_next, are_marked=False) == [(INPUT, 2)]
+    nothing = f"call |a{'.' * 1890}b{'.' * 1050}c|\n mark |{'.' * 2900}{'F' * 20}|\n F = prepare"
+    assert spent_most(nothing, are_marked=True) == [(UNRECORDED, 2)]

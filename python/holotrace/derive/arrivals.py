@@ -58,7 +58,7 @@ def of_ranks(calls: pl.DataFrame, *, are_awaited_later: bool = False, with_broad
     )
     found = _matched(known) if are_awaited_later else collectives.matched(collectives.by_member(known))
     telling = _awaited(found) if are_awaited_later else _telling(found)
-    offsets = _offsets(telling)
+    offsets = _offsets(telling, tell_little=are_awaited_later and not _are_waited_for(telling))
     arrival, left, freed = pl.col("arrival_ns"), pl.col("left_ns"), pl.col("freed_ns")
     come, first_left = arrival.max().over("match"), left.filter(~IS_SENT).min().over("match")
     shortest = (left - arrival).min().over("match")
@@ -110,14 +110,15 @@ def _telling(matched: pl.DataFrame) -> pl.DataFrame:
     return matched.filter(_IN_GROUPS) if telling.is_empty() else telling
 
 
-def _offsets(telling: pl.DataFrame) -> pl.DataFrame:
+def _offsets(telling: pl.DataFrame, *, tell_little: bool) -> pl.DataFrame:
     """How far the clock of each rank is ahead, by calls that tell it: of_rank, clock_offset_ns.
 
-    Of hosts whose threads leave late, and of messages in groups, the ends tell little. Their clocks are taken to agree,
-    unless by that a rank left what another had not come to.
+    Of hosts whose threads leave late, of messages in groups, and of what ranks are done with whenever they get to its
+    end, the ends ``tell_little``. Their clocks are taken to agree, unless by that a rank left what another had not come
+    to.
     """
     found = clocks.offsets(clocks.ends(telling)).select(of_rank="rank", clock_offset_ns="offset_ns")
-    if telling.is_empty() or not telling.select((_ON_HOSTS | _IN_GROUPS).all()).item():
+    if telling.is_empty() or not (tell_little or telling.select((_ON_HOSTS | _IN_GROUPS).all()).item()):
         return found
     same = found.with_columns(clock_offset_ns=pl.lit(0, pl.Int64))
 
@@ -155,6 +156,11 @@ def _are_of_all(matched: pl.DataFrame) -> bool:
     found = matched.filter(~_IS_BARRIER).join(offsets, on="of_rank")
     early = found.filter(pl.col("time_ns").max().over("match") > 0).select((left < over - _TOLERANCE_NS).mean()).item()
     return early is None or bool(early < _EARLY_RATIO)
+
+
+def _are_waited_for(telling: pl.DataFrame) -> bool:
+    """Whether ranks leave all of these together: barriers, and what they stand still for."""
+    return bool(telling.select((_IS_BARRIER | _IS_HELD).all()).item())
 
 
 def _awaited(matched: pl.DataFrame) -> pl.DataFrame:

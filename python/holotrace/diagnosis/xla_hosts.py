@@ -279,7 +279,8 @@ def _parts(rank: RankTrace, spans: pl.DataFrame, every: pl.DataFrame) -> pl.Data
         wait_ns=pl.lit(0, pl.Int64),
         is_between_calls=pl.lit(value=False),
         is_brief=pl.lit(value=False),
-        launch_ns=pl.lit(None, pl.Int64),
+        # What nothing names is done for what is launched as it ends.
+        launch_ns="end_ns",
         begun_ns=pl.lit(None, pl.Int64),
         cause=pl.lit(None, pl.String),
     )
@@ -426,12 +427,25 @@ def _with_callers(rank: RankTrace, activities: pl.DataFrame) -> tuple[pl.DataFra
     return pl.concat([activities.filter(~is_asked), named]), named
 
 
+def _done_for(when_ns: pl.Series, rank: RankTrace) -> pl.Series:
+    """The step that the host did something for: the one that it was in, or of the program that it launched next.
+
+    Where steps begin with programs, hosts that are ahead do what is for the next while devices run one of the last.
+    """
+    if not host_time.begin_with_programs(rank):
+        return launched_in(when_ns, rank.cached(rounds.steps))
+    runs = rank[xla_gaps.RUNS].drop_nulls(["launch_ns", "step"]).select("launch_ns", "step").sort("launch_ns")
+    place: pl.Series = runs["launch_ns"].search_sorted(when_ns).cast(pl.Int64)
+    step: pl.Series = runs["step"][pl.select(pl.when(pl.lit(place) < runs.height).then(pl.lit(place))).to_series()]
+    return step
+
+
 def rows(rank: RankTrace, late: str) -> pl.DataFrame:
     """Launches, which are ``late``, waits, what else the host did, and steps of devices, as ``account`` has them."""
     if not xla_gaps.is_xla(rank):
         return pl.DataFrame(schema={"row": pl.String()})
     found = rank.cached(host)
-    launched, ended = pl.col("launched_ns"), found.spent["when_ns"]
+    launched = pl.col("launched_ns")
     parts = {
         late: found.launches.select(launched.alias("start_ns"), at_ns="begun_ns", time_ns="gap_ns", end_ns=launched),
         WAITED: found.waits.select(
@@ -442,7 +456,7 @@ def rows(rank: RankTrace, late: str) -> pl.DataFrame:
             cause=pl.coalesce("saving", pl.when("is_early").then(pl.lit(classes.SYNCHRONIZATION))),
         ),
         SPENT: found.spent.select("cause", "start_ns", at_ns="end_ns", time_ns="share_ns", name="responsible").hstack(
-            [launched_in(ended, rank.cached(rounds.steps)).alias("step")]
+            [_done_for(found.spent["when_ns"], rank).alias("step")]
         ),
     }
     told = [part.with_columns(row=pl.lit(row), count=1) for row, part in parts.items()]
