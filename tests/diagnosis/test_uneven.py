@@ -14,13 +14,12 @@ TURNS = {0: (120, 80, 120, 80), 1: (80, 120, 80, 120)}
 EVEN = {0: (100, 100, 100, 100), 1: (100, 100, 100, 100)}
 
 
-@pytest.mark.parametrize(("of_kernels", "causes"), [(TURNS, [UNEVEN_WORK]), (EVEN, [])])
-def test_ranks_take_turns_only_if_their_kernels_do(of_kernels: dict[int, tuple[int, ...]], causes: list[str]) -> None:
-    """Two ranks that computed alike were told to take unequally long, as one lagged further behind its host."""
+def told(of_segments: dict[int, tuple[int, ...]], of_kernels: dict[int, tuple[int, ...]]) -> list[str]:
+    """The causes of a job whose ranks compute so long in each step, by meetings and by kernels."""
     rows = [
         {"row": row, "rank": rank, "step": step, "start_ns": 1_000 * step, "at_ns": 1_000 * step + 200, "time_ns": ns}
         | {"name": "gemm", "operator": "aten::mm", "detail": "[8, 1, 1]|[1, 1, 1]|[[8, 8]]", "count": 1, "event_id": 1}
-        for row, times in (("segment", TURNS), ("work", of_kernels))
+        for row, times in (("segment", of_segments), ("work", of_kernels))
         for rank, of_steps in times.items()
         for step, ns in enumerate(of_steps)
     ]
@@ -28,13 +27,25 @@ def test_ranks_take_turns_only_if_their_kernels_do(of_kernels: dict[int, tuple[i
         [
             {"match": step, "rank": rank, "arrival_ns": at, "left_ns": at, "clock_offset_ns": 0, "time_ns": 1}
             | {"collective": "allreduce", "element_count": 8}
-            for step in range(4)
-            for rank in (0, 1)
+            for step in range(len(of_segments[0]))
+            for rank in of_segments
             for at in [1_000 * step + 200]
         ]
     )
-    job = Job(pl.DataFrame(rows), visits, (0, 1), floor_ns=10)
-    assert [each.cause for each in uneven.causes(job)] == causes
+    job = Job(pl.DataFrame(rows), visits, tuple(of_segments), floor_ns=10)
+    return [each.cause for each in uneven.causes(job)]
+
+
+@pytest.mark.parametrize(("of_kernels", "causes"), [(TURNS, [UNEVEN_WORK]), (EVEN, [])])
+def test_ranks_take_turns_only_if_their_kernels_do(of_kernels: dict[int, tuple[int, ...]], causes: list[str]) -> None:
+    """Two ranks that computed alike were told to take unequally long, as one lagged further behind its host."""
+    assert told(TURNS, of_kernels) == causes
+
+
+def test_the_last_steps_of_a_recording_that_lasts_longer_are_no_more_work() -> None:
+    """A slow host is less far ahead, so that its device got to more of the steps that all hosts had launched."""
+    longer = {0: (100, 100, 100, 0, 0), 1: (100, 100, 100, 100, 100), 2: (100, 100, 100, 0, 0)}
+    assert told(longer, longer) == []
 
 
 def test_a_device_is_slow_where_its_meetings_say_so_if_nothing_marks_steps() -> None:

@@ -140,7 +140,7 @@ def _common(one: Mapping[str, float], other: Mapping[str, float]) -> float:
 
 def _among(job: Job) -> Iterator[Candidate]:
     """Ranks that compute longer than the others: at equal work slow devices, else more work."""
-    segments = job.of(account.SEGMENT)
+    segments = _until_one_ends(job.of(account.SEGMENT), job)
     if len(job.ranks) < 2 or segments.is_empty():
         return
     segments = _met(segments, job)
@@ -351,6 +351,16 @@ def _are_stages(job: Job, ranks: Sequence[int]) -> bool:
     if "message_count" in messages.columns and (messages["message_count"] > 1).all():
         return False
     return bool(messages["rank"].is_in(ranks).any())
+
+
+def _until_one_ends(segments: pl.DataFrame, job: Job) -> pl.DataFrame:
+    """The segments but for those of steps after the last that all ranks computed in.
+
+    Recordings end with their hosts' steps, and devices of a host that is further ahead get to fewer of the last ones.
+    """
+    computed = segments.filter(pl.col("time_ns") > 0).group_by("step").agg(pl.col("rank").n_unique())
+    last = computed.filter(pl.col("rank") == len(job.ranks))["step"].max()
+    return segments if last is None else segments.filter((pl.col("step") <= last).fill_null(value=True))
 
 
 def _met(segments: pl.DataFrame, job: Job) -> pl.DataFrame:
