@@ -256,7 +256,8 @@ def test_a_function_that_a_program_on_a_device_calls_back_is_named_and_no_launch
         C = pure_callback.1
     """)
     found = job.causes().select("cause", "responsible", "cost_ns").rows()
-    assert found == [("python-function", "pure_callback.1", 5_800_000)]
+    assert found[0] == ("python-function", "pure_callback.1", 5_800_000)
+    assert "launch-bound" not in {cause for cause, *_ in found}
 
 
 def held_by(name: str) -> Job:
@@ -714,3 +715,32 @@ def test_a_late_host_costs_what_others_wait_for_it_though_its_devices_leave_at_d
     first = job.causes().row(0, named=True)
     assert (first["cause"], first["ranks"]) == ("input", [1])
     assert first["cost_per_step_ns"] == pytest.approx(1_900_000, rel=0.15)
+
+
+def test_code_that_saves_and_waits_in_each_step_is_told_however_little_it_does_itself() -> None:
+    """A checkpoint in each step kept hosts from being ahead, 9 of 21 ms: nothing was said of it, but of what followed."""
+    job = draw(f"""
+        step |{"1" * 10_000}{"2" * 10_000}{"3" * 10_000}{"4" * 10_000}|
+        tpu  |{f"{'A' * 8_000}{'.' * 2_000}" * 4}|
+        call |a{"K" * 8_060}{f"{'F' * 1_900}{'.' * 39}a{'K' * 8_060}" * 3}{"." * 1_939}|
+        deep |.{f"{'R' * 8_020}{'.' * 1_980}" * 3}{"." * 9_999}|
+        K = $ckpt.py:7 save_checkpoint
+        F = $train.py:5 prepare
+        R = np.asarray(jax.Array)
+    """)
+    found = {row["cause"]: row["cost_ns"] for row in job.causes().to_dicts()}
+    assert found["checkpoint"] > 5_000_000
+
+
+def test_a_pause_after_a_wait_is_one_where_what_the_program_calls_is_recorded() -> None:
+    """It was told as code of the program, which has no name by default: 32 of 479 ms were part of the wait for a loss."""
+    job = draw(f"""
+        step |{"1" * 6000}{"2" * 6000}{"3" * 6000}{"4" * 3000}|
+        tpu  |{f"{'A' * 3000}{'.' * 3000}" * 3}{"A" * 3000}|
+        call |a{"R" * 3010}{f"{'F' * 200}{'.' * 2789}a{'R' * 3010}" * 2}{"F" * 200}{"." * 2789}a{"R" * 2999}|
+        F = $train.py:5 prepare
+        R = np.asarray(jax.Array)
+    """)
+    found = {row["cause"]: row["cost_ns"] for row in job.causes().to_dicts()}
+    assert found["unrecorded-host"] == pytest.approx(8_367_000, rel=0.1)
+    assert "synchronization" in found

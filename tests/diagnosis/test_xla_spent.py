@@ -55,6 +55,14 @@ def test_what_all_hosts_do_is_judged_by_all_of_it_where_none_waits_for_its_devic
     assert xla_spent.beside_gaps([(candidate, 5)], never, cast("Meetings", Saving())) == [(candidate, 300)]
 
 
+@pytest.mark.parametrize("cause", [UPLOAD, LAUNCH, UNRECORDED])
+def test_what_the_only_host_does_is_judged_by_all_of_it(cause: str) -> None:
+    """Of 53 ms a step that one host took to send its batch 3 were counted, beside what it compiled for as long."""
+    alone = replace(job((0, cause, "x", 100)), ranks=(0,))
+    candidate = Candidate(cause, Change(), (0,), responsible="x")
+    assert xla_spent.beside_gaps([(candidate, 5)], alone, cast("Meetings", Saving())) == [(candidate, 100)]
+
+
 @pytest.mark.parametrize(("others_ns", "ranks"), [(95, ()), (40, (1,))])
 @pytest.mark.parametrize("cause", [LAUNCH, UNRECORDED])
 def test_what_has_no_name_of_its_own_is_everybodys_if_all_hosts_take_as_long_for_it(

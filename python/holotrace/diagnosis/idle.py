@@ -42,6 +42,7 @@ from holotrace.diagnosis.less_ahead import LESS_AHEAD
 from holotrace.diagnosis.meetings import Change
 from holotrace.diagnosis.of_functions import ALIKE_RATIO, NUMBERED, PART_RATIO
 from holotrace.diagnosis.xla_hosts import SPENT
+from holotrace.diagnosis.xla_saving import READING
 
 # What hosts go on beside.
 PINNED = r"Pinned -> Device|Device -> Pinned"
@@ -154,8 +155,8 @@ def _causes(job: Job) -> Iterator[Candidate]:
             yield found if is_launching else _with_later(found, idle, hidden)
         taken = pl.col("beyond_ns") if is_local or is_slow else 0
         common = table.with_columns(left_ns=pl.col("time_ns") - taken)
-        # What waiting costs may be mostly what it exposes.
-        least_ns = (PART_RATIO if idle.cause == SYNCHRONIZATION else 1) * job.floor_ns
+        # What waiting costs may be mostly what it exposes, also in code that saves or evaluates.
+        least_ns = (PART_RATIO if idle.cause in (SYNCHRONIZATION, *READING) else 1) * job.floor_ns
         if lower_median(common.group_by("rank").agg(pl.col("left_ns").sum())["left_ns"]) > least_ns:
             ranks = job.ranks if len(job.ranks) == 1 else ()
             parts = _parts(idle.rows, common, "left_ns")

@@ -49,7 +49,7 @@ _MIN_BETWEEN_NS = 4_000
 # Between calls of functions at most so many times their own time is interpreting, and what is said then.
 _MOST_BETWEEN, _CALLER = 4, pl.format("code that calls {}", "name")
 # Programs of JAX record no code of their own by default: what is not recorded between a wait and a launch is that.
-_AHEAD = (*lead.AHEAD, classes.UNRECORDED)
+_AHEAD, _AHEAD_UNRECORDED = lead.AHEAD, (*lead.AHEAD, classes.UNRECORDED)
 # What the program's own code does by its name, whatever is called below it.
 _BY_NAME = (classes.CHECKPOINT, classes.EVALUATION, classes.LOGGING, classes.COLLECTION)
 # The class of the diagnosis that each part of a gap belongs to.
@@ -142,7 +142,9 @@ def host(rank: RankTrace) -> Host:
     is_apart = pl.col("window").is_in(gaps.filter(pl.col("launch_ns").is_null())["window"].implode())
     is_apart |= pl.lit(xla_gaps.is_on_host(rank)) | pl.col("responsible").is_not_null()
     is_kept = is_sent | ((pl.col("cause") == classes.UNRECORDED) & is_apart)
-    ahead = lead.laid_to_waits(known.filter(~is_kept), gaps, early, causes=_AHEAD)
+    has_functions = bool(activities["name"].cast(pl.String).str.starts_with(FUNCTION).any())
+    causes = _AHEAD if has_functions else _AHEAD_UNRECORDED
+    ahead = lead.laid_to_waits(known.filter(~is_kept), gaps, early, causes=causes)
     laid = pl.concat([ahead, known.filter(is_kept)])
     laid = xla_recording.beyond_the_start(laid, gaps, rank)
     laid, spent = xla_recording.laid_to_functions(laid, gaps, rank), xla_recording.without_functions(spent, rank)

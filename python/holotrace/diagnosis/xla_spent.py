@@ -128,16 +128,16 @@ def beside_gaps(costs: list[tuple[Candidate, int]], job: Job, meetings: Meetings
     """
     if job.of(WAITED).is_empty() and job.of(SPENT).is_empty():
         return costs
-    whole = [_is_whole(c) and not _is_sending(c, cost, costs) for c, cost in costs]
+    whole = [_is_whole(c, job) and not _is_sending(c, cost, costs) for c, cost in costs]
     return [
         (c, max(cost, meetings.saved_ns(_without(c, job).change)) if is_whole else cost)
         for (c, cost), is_whole in zip(costs, whole, strict=True)
     ]
 
 
-def _is_whole(found: Candidate) -> bool:
+def _is_whole(found: Candidate, job: Job) -> bool:
     """Whether the cause is judged by all of it: a host that is slow at all that it does sends slowly, too."""
-    is_of_all = found.cause in _WHOLE_OF_ALL and not found.ranks
+    is_of_all = found.cause in _WHOLE_OF_ALL and len(found.ranks) in (0, len(job.ranks))
     return found.cause in (SYNCHRONIZATION, *STALLING) or is_of_all
 
 
