@@ -10,6 +10,7 @@ import polars as pl
 import holotrace
 from drawing import US, draw
 from holotrace.diagnosis import account
+from holotrace.diagnosis.candidates import when
 from trace_files import write_trace
 
 
@@ -54,3 +55,11 @@ def test_the_work_that_was_launched_the_least_before_it_began_bounds_what_is_bet
     late = rows.filter(row=account.LATE).select("at_ns", "end_ns").sort("at_ns")
     begun_ns = rows.filter(row=account.WINDOW)["start_ns"][0] - 30 * US
     assert [(at - begun_ns, end - begun_ns) for at, end in late.rows()] == [(30 * US, 20 * US), (220 * US, 215 * US)]
+
+
+def test_what_is_nearly_all_between_steps_is_of_no_step() -> None:
+    """A checkpoint at the end of each of twelve steps, just after its mark, was told to be in the last of them."""
+    table = pl.DataFrame({"step": [None, None, 7], "time_ns": [60, 35, 5]})
+    assert when(table, "time_ns") == ()
+    assert when(table.tail(2), "time_ns") == ()
+    assert when(table.with_columns(time_ns=pl.Series([60, 0, 40])), "time_ns") == (7,)

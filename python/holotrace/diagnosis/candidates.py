@@ -150,9 +150,12 @@ def who(table: pl.DataFrame, column: str) -> tuple[int, ...]:
 
 
 def when(table: pl.DataFrame, column: str) -> tuple[int, ...]:
-    """The steps that have it: at least a quarter of what the worst has, as the first of what recurs may last longer."""
+    """The steps that have it: at least a quarter of what the worst has, as the first of what recurs may last longer.
+
+    None where nearly all of it is between steps.
+    """
     totals = _by_step(table, column)
-    if totals.is_empty():
+    if totals.is_empty() or total(totals[column]) < (1 - NAMED_RATIO) * total(table[column]):
         return ()
     recurring = _recurring(totals, column)
     return recurring or tuple(totals.filter(pl.col(column) >= 0.25 * pl.col(column).max())["step"])
