@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import polars as pl
 import pytest
 
@@ -14,7 +16,7 @@ TURNS = {0: (120, 80, 120, 80), 1: (80, 120, 80, 120)}
 EVEN = {0: (100, 100, 100, 100), 1: (100, 100, 100, 100)}
 
 
-def told(of_segments: dict[int, tuple[int, ...]], of_kernels: dict[int, tuple[int, ...]]) -> list[str]:
+def told(of_segments: Mapping[int, tuple[int, ...]], of_kernels: Mapping[int, tuple[int, ...]]) -> list[str]:
     """The causes of a job whose ranks compute so long in each step, by meetings and by kernels."""
     rows = [
         {"row": row, "rank": rank, "step": step, "start_ns": 1_000 * step, "at_ns": 1_000 * step + 200, "time_ns": ns}
@@ -44,7 +46,11 @@ def test_ranks_take_turns_only_if_their_kernels_do(of_kernels: dict[int, tuple[i
 
 def test_the_last_steps_of_a_recording_that_lasts_longer_are_no_more_work() -> None:
     """A slow host is less far ahead, so that its device got to more of the steps that all hosts had launched."""
-    longer = {0: (100, 100, 100, 0, 0), 1: (100, 100, 100, 100, 100), 2: (100, 100, 100, 0, 0)}
+    longer = {
+        0: (100, 100, 100, 0, 0),
+        1: (100, 100, 100, 100, 100),
+        2: (100, 100, 100, 0, 0),
+    }
     assert told(longer, longer) == []
 
 

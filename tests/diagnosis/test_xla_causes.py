@@ -718,7 +718,7 @@ def test_a_late_host_costs_what_others_wait_for_it_though_its_devices_leave_at_d
 
 
 def test_code_that_saves_and_waits_in_each_step_is_told_however_little_it_does_itself() -> None:
-    """A checkpoint in each step kept hosts from being ahead, 9 of 21 ms: nothing was said of it, but of what followed."""
+    """A checkpoint in each step kept hosts from being ahead, 9 of 21 ms: what followed was told, and not that."""
     job = draw(f"""
         step |{"1" * 10_000}{"2" * 10_000}{"3" * 10_000}{"4" * 10_000}|
         tpu  |{f"{'A' * 8_000}{'.' * 2_000}" * 4}|
@@ -733,7 +733,7 @@ def test_code_that_saves_and_waits_in_each_step_is_told_however_little_it_does_i
 
 
 def test_a_pause_after_a_wait_is_one_where_what_the_program_calls_is_recorded() -> None:
-    """It was told as code of the program, which has no name by default: 32 of 479 ms were part of the wait for a loss."""
+    """It was told as code of the program, which has no name by default: as a part of the wait for the loss."""
     job = draw(f"""
         step |{"1" * 6000}{"2" * 6000}{"3" * 6000}{"4" * 3000}|
         tpu  |{f"{'A' * 3000}{'.' * 3000}" * 3}{"A" * 3000}|
