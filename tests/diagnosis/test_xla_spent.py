@@ -120,7 +120,9 @@ def test_what_one_host_does_a_little_longer_than_the_others_is_nothing_of_its_ow
     assert xla_spent.of_some([], job((0, INPUT, "load", 100), (1, INPUT, "load", 130), (2, INPUT, "load", 100))) == []
 
 
-def spent_most(text: str, *, are_marked: bool) -> list[tuple[str, int]]:
+def spent_most(
+    text: str, *, are_marked: bool, steps: tuple[int | None, ...] = (1, 2, 3)
+) -> list[tuple[str, int | None]]:
     """The class and the step of what a host took longest for, which launches ``a`` to ``c`` of one program."""
     drawn = trace(f"""
         {f"step |{'1' * 1000}{'2' * 1900}{'3' * 1100}|" if are_marked else ""}
@@ -132,9 +134,9 @@ def spent_most(text: str, *, are_marked: bool) -> list[tuple[str, int]]:
     """)
     rank = replace(drawn, tables={**{table.name: table.empty() for table in (CALLS, HLO)}, **drawn.tables})
     if not are_marked:
-        runs = drawn.tables["modules"].sort("start_ns").with_columns(step=pl.Series([1, 2, 3]))
-        steps = runs.select("step", "start_ns", "end_ns", event_id="module_id")
-        rank = replace(rank, tables={**rank.tables, "modules": runs, "steps": steps})
+        runs = drawn.tables["modules"].sort("start_ns").with_columns(step=pl.Series(steps, dtype=pl.Int64))
+        begun = runs.select("start_ns", "end_ns", step=pl.int_range(1, 4, dtype=pl.Int64), event_id="module_id")
+        rank = replace(rank, tables={**rank.tables, "modules": runs, "steps": begun})
     spent = xla_hosts.rows(rank, "late").filter(row="spent")
     return spent.filter(pl.col("time_ns") == pl.col("time_ns").max()).select("cause", "step").rows()
 
@@ -148,3 +150,9 @@ def test_what_a_host_does_before_a_launch_is_done_for_the_step_of_that() -> None
     assert spent_most(before_the_next, are_marked=False) == [(INPUT, 2)]
     nothing = f"call |a{'.' * 1890}b{'.' * 1050}c|\n mark |{'.' * 2900}{'F' * 20}|\n F = prepare"
     assert spent_most(nothing, are_marked=True) == [(UNRECORDED, 2)]
+
+
+def test_what_a_host_does_for_programs_of_no_step_is_of_none() -> None:
+    """A job of which no step was known of what its host launched could not be read for causes."""
+    before_the_next = f"call |a{'.' * 400}{'K' * 600}{'.' * 890}b{'.' * 1050}c|\n K = IteratorGetNext"
+    assert spent_most(before_the_next, are_marked=False, steps=(1, None, None)) == [(INPUT, None)]

@@ -436,9 +436,10 @@ def _done_for(when_ns: pl.Series, rank: RankTrace) -> pl.Series:
     """
     if not host_time.begin_with_programs(rank):
         return launched_in(when_ns, rank.cached(rounds.steps))
-    runs = rank[xla_gaps.RUNS].drop_nulls(["launch_ns", "step"]).select("launch_ns", "step").sort("launch_ns")
-    place: pl.Series = runs["launch_ns"].search_sorted(when_ns).cast(pl.Int64)
-    step: pl.Series = runs["step"][pl.select(pl.when(pl.lit(place) < runs.height).then(pl.lit(place))).to_series()]
+    runs = rank[xla_gaps.RUNS].drop_nulls(["launch_ns", "step"]).select("step", when_ns="launch_ns").sort("when_ns")
+    done = when_ns.to_frame("when_ns").with_row_index("place").sort("when_ns")
+    told = done.join_asof(runs, on="when_ns", strategy="forward", check_sortedness=False)
+    step: pl.Series = told.sort("place")["step"]
     return step
 
 
