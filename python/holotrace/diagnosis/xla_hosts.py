@@ -25,7 +25,7 @@ from holotrace.derive.host_activities import (
     UPLOAD,
     WAIT,
 )
-from holotrace.derive.names import decided
+from holotrace.derive.names import decided, distinct
 from holotrace.derive.steps import launched_in
 from holotrace.diagnosis import (
     classes,
@@ -142,7 +142,7 @@ def host(rank: RankTrace) -> Host:
     is_apart = pl.col("window").is_in(gaps.filter(pl.col("launch_ns").is_null())["window"].implode())
     is_apart |= pl.lit(xla_gaps.is_on_host(rank)) | pl.col("responsible").is_not_null()
     is_kept = is_sent | ((pl.col("cause") == classes.UNRECORDED) & is_apart)
-    has_functions = bool(activities["name"].cast(pl.String).str.starts_with(FUNCTION).any())
+    has_functions = any(name.startswith(FUNCTION) for name in distinct(activities["name"].cast(pl.Categorical)))
     causes = _AHEAD if has_functions else _AHEAD_UNRECORDED
     ahead = lead.laid_to_waits(known.filter(~is_kept), gaps, early, causes=causes)
     laid = pl.concat([ahead, known.filter(is_kept)])

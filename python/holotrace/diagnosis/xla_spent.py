@@ -136,8 +136,12 @@ def beside_gaps(costs: list[tuple[Candidate, int]], job: Job, meetings: Meetings
 
 
 def _is_whole(found: Candidate, job: Job) -> bool:
-    """Whether the cause is judged by all of it: a host that is slow at all that it does sends slowly, too."""
-    is_of_all = found.cause in _WHOLE_OF_ALL and len(found.ranks) in (0, len(job.ranks))
+    """Whether the cause is judged by all of it: a host that is slow at all that it does sends slowly, too.
+
+    The only host of a job is all of them; but what it launches between waits is a part of these.
+    """
+    is_only = len(job.ranks) == 1 and found.cause != LAUNCH
+    is_of_all = found.cause in _WHOLE_OF_ALL and (not found.ranks or is_only)
     return found.cause in (SYNCHRONIZATION, *STALLING) or is_of_all
 
 
