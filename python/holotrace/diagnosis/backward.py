@@ -111,8 +111,12 @@ def _is_of_loss() -> pl.Expr:
 
 
 def _pieces(reductions: pl.DataFrame) -> float:
-    """In how many pieces the gradients of a step are reduced, or could be: the first waits for part of the backward."""
+    """In how many pieces the gradients of a step are reduced: the first waits for part of the backward pass.
+
+    What is reduced as a whole could be in buckets of the usual size.
+    """
     size = pl.col("element_count").cast(pl.Float64) * ELEMENT_BYTES
-    pieces = pl.max_horizontal(1.0, size / BUCKET_BYTES).fill_null(1.0).sum()
+    could = (size / BUCKET_BYTES).fill_null(1.0).sum()
+    pieces = pl.when(pl.len() > 1).then(pl.len().cast(pl.Float64)).otherwise(could)
     most = reductions.group_by(*OF_GROUP).agg(pieces=pieces)["pieces"].median()
     return max(2.0, most) if isinstance(most, float) else 2.0

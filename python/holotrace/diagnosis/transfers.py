@@ -254,8 +254,8 @@ def _since_the_last(gathers: pl.DataFrame) -> pl.DataFrame:
 def _but_the_last(reductions: pl.DataFrame) -> pl.DataFrame:
     """Reductions without what nothing can hide: the last bucket of a step, whose gradients are computed last."""
     size = pl.col("element_count").cast(pl.Float64) * ELEMENT_BYTES
-    # What is reduced as a whole can be cut into buckets; what is scattered is of units of the model.
-    is_whole = (pl.len().over(OF_GROUP) == 1) | pl.col("collective").str.contains(_WHOLE)
+    # What is reduced as a whole can be cut into buckets; several are as large as the job has them.
+    is_whole = pl.len().over(OF_GROUP) == 1
     bucket = pl.when(is_whole).then((BUCKET_BYTES / size).clip(0, 1)).otherwise(1.0)
     is_last = pl.col("come_ns") == pl.col("come_ns").max().over(OF_GROUP)
     left = pl.when(is_last).then(bucket.fill_null(1.0)).otherwise(0.0)
