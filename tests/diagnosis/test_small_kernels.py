@@ -43,6 +43,7 @@ def steps(
     within: str = "",
     ahead: bool = False,
     frees: bool = False,
+    step_name: str = "ProfilerStep#",
 ) -> dict[str, tuple[float, str | None]]:
     """What is told of steps that launch so many small kernels in turns, then long ones, and read their loss at last.
 
@@ -80,7 +81,7 @@ def steps(
         events.append(event("cpu_op", "aten::item", host, device + 5 - host))
         events.append(event("cuda_runtime", "cudaStreamSynchronize", host + 1, device + 3 - host))
         host = device + 10
-        events.append(event("user_annotation", f"ProfilerStep#{step}", start, host - start))
+        events.append(event("user_annotation", f"{step_name}{step}", start, host - start))
     write_trace(folder / "rank-0.json", events=events)
     told = holotrace.open(folder).causes()
     return {row["cause"]: (row["cost_ns"] / 1e6, row["responsible"]) for row in told.to_dicts()}
@@ -141,9 +142,11 @@ def test_small_kernels_after_one_over_and_over_are_no_part_of_that(tmp_path: Pat
     assert told["launch-bound"][0] == pytest.approx(STEPS * 79 * 2 / 1e3, rel=0.02)
 
 
-def test_one_kernel_over_and_over_that_only_the_step_is_around_is_its_operators(tmp_path: Path) -> None:
-    """Nothing was named."""
-    assert steps(tmp_path, small=("rotary",), around="", ahead=True)["launch-bound"][1] == "aten::rotary"
+@pytest.mark.parametrize("step_name", ["ProfilerStep#", "training_step "])
+def test_one_kernel_over_and_over_that_only_the_step_is_around_is_its_operators(tmp_path: Path, step_name: str) -> None:
+    """Nothing was named, or each step by a name of its own."""
+    told = steps(tmp_path, small=("rotary",), around="", ahead=True, step_name=step_name)
+    assert told["launch-bound"][1] == "aten::rotary"
 
 
 def test_small_kernels_of_an_optimizer_are_its(tmp_path: Path) -> None:

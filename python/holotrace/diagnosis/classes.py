@@ -148,13 +148,15 @@ _OF_LIBRARIES = re.compile(r"^<|/python\d|site-packages|dist-packages")
 _OF_NO_FILE = re.compile(r"/torchinductor_|^<|\): <((list|set|dict)comp|genexpr)>$")
 # How a Python function is named: its file, line and name.
 _FILE = re.compile(r"\.pyx?\(\d+\): ")
-STEP_RANGE = re.compile(r"^ProfilerStep#")
+# What the profiler calls a step, and what programs do that number their own.
+STEP_RANGE = re.compile(r"^ProfilerStep(#|$)|^(?i:((global|train|training)[ _.-])?(step|iter|iteration)[\W_]*\d+\W*$)")
 # How the profiler of JAX names a Python function: its file, line and name, which that of PyTorch has in other places.
 _OF_TIMERS = re.compile(r"^[a-z\d]+(-[a-z\d]+)+$")
 _OF_JAX = re.compile(r"^\$(\S+):(\d+) (.*)$")
 # In the last of these a thread waits for those of autograd.
 _CONTAINERS = re.compile(
-    r"^ProfilerStep|^iteration|^step\b|^PyTorch Profiler|<module>|^train_step|method run_backward\b"
+    r"^ProfilerStep|^iteration|^step\b|^PyTorch Profiler|<module>|^train_step|method run_backward\b|"
+    + STEP_RANGE.pattern
 )
 # Ranges of what a step consists of, in which the thread that opened them may wait for that of autograd.
 PHASE = r"(?i)^\W*(forward|backward|fwd|bwd|optimizer|loss|update)([ _.]?(pass|step|fn))?\W*$"

@@ -35,6 +35,7 @@ from holotrace.diagnosis.classes import (
     RECORDING,
     SLOW_HOST,
     STALLING,
+    STEP_RANGE,
     SYNCHRONIZATION,
     UNRECORDED,
 )
@@ -46,7 +47,6 @@ from holotrace.diagnosis.xla_saving import READING
 
 # What hosts go on beside.
 PINNED = r"Pinned -> Device|Device -> Pinned"
-_STEP = r"^ProfilerStep$"
 # Host calls of a slow host take so much longer than those of others.
 _SLOW_HOST_RATIO = 1.3
 # Of a slow host this is slow, however little of it others have: they launch ahead of their devices.
@@ -263,10 +263,10 @@ def _is_apart(excess: pl.DataFrame, job: Job) -> bool:
 
 
 def _things(job: Job, slow: Sequence[int]) -> Iterator[_Idle]:
-    gaps = job.of(account.GAP).with_columns(pl.col("name").fill_null("").str.replace_all(NUMBERED, "$1"))
     # To pause in a step is to pause anywhere.
-    is_anywhere = pl.col("cause").is_in((PAUSE, UNRECORDED)) & pl.col("name").str.contains(_STEP)
-    gaps = gaps.with_columns(name=pl.when(is_anywhere).then(pl.lit("")).otherwise("name"))
+    is_anywhere = pl.col("cause").is_in((PAUSE, UNRECORDED)) & pl.col("name").str.contains(STEP_RANGE.pattern)
+    name = pl.when(~is_anywhere.fill_null(value=False)).then("name").fill_null("").str.replace_all(NUMBERED, "$1")
+    gaps = job.of(account.GAP).with_columns(name=name)
     gaps = asked.told(gaps, job)
     # A slow host launches everything too late, whatever the others wait for.
     usual = gaps.filter(~pl.col("rank").is_in(slow))
