@@ -259,7 +259,8 @@ def _joint_ns(candidates: list[Candidate], meetings: Meetings, room_ns: int) -> 
 
 def _is_of_devices(candidate: Candidate) -> bool:
     """Whether it goes away without the host doing less."""
-    return not candidate.change.of_hosts and not candidate.change.later
+    launches_less = candidate.cause in _UNEQUAL and bool(candidate.change.spent)
+    return not candidate.change.of_hosts and not candidate.change.later and not launches_less
 
 
 def _late(rows: pl.DataFrame, visits: pl.DataFrame) -> pl.DataFrame:

@@ -10,7 +10,7 @@ from functools import partial
 import polars as pl
 
 from holotrace.derive.host_messages import PAIR
-from holotrace.diagnosis import account, also_slow, sizes
+from holotrace.diagnosis import account, also_slow, more_calls, sizes
 from holotrace.diagnosis.candidates import (
     APART_RATIO,
     NAMED_RATIO,
@@ -205,7 +205,8 @@ def _among(job: Job) -> Iterator[Candidate]:
         if cause == SLOW_DEVICE:
             yield also_slow.with_evaluation(found, job, time_ratio)
             continue
-        yield from also_slow.apart(_with_exchanges(found, job) if cause == EXPERTS else found, every, kinds, share)
+        found = _with_exchanges(found, job) if cause == EXPERTS else more_calls.with_launches(found, kinds, job)
+        yield from also_slow.apart(found, every, kinds, share)
 
 
 def _together(
