@@ -68,7 +68,7 @@ from holotrace.diagnosis.meetings import Change, Meetings, together
 from holotrace.diagnosis.of_functions import CALL_NS
 from holotrace.diagnosis.small_kernels import REPEATED
 from holotrace.diagnosis.texts_on_host import OF_HOSTS, XLA_OF_HOSTS
-from holotrace.diagnosis.transfers import ABSENT, EXPOSES, is_gathered
+from holotrace.diagnosis.transfers import ABSENT, EXPOSES, gathers_parameters
 from holotrace.diagnosis.xla_hosts import SPENT, WAITED
 
 # Below this part of the job's time nothing is said: equal ranks and equal steps differ by as much.
@@ -259,8 +259,8 @@ def _joint_ns(candidates: list[Candidate], meetings: Meetings, room_ns: int) -> 
 
 def _is_of_devices(candidate: Candidate) -> bool:
     """Whether it goes away without the host doing less."""
-    launches_less = candidate.cause in _UNEQUAL and bool(candidate.change.spent)
-    return not candidate.change.of_hosts and not candidate.change.later and not launches_less
+    change = candidate.change
+    return not (change.of_hosts or change.later or (candidate.cause in _UNEQUAL and change.spent))
 
 
 def _late(rows: pl.DataFrame, visits: pl.DataFrame) -> pl.DataFrame:
@@ -357,7 +357,7 @@ def _least_exposed_ratio(candidate: Candidate) -> float:
     is_mostly = candidate.evidence.get("exposed_ratio", 0.0) >= _MOSTLY_RATIO
     several = candidate.evidence.get("per_step_count", 0) >= _SEVERAL and is_mostly
     # Of several gathers in a step all but the first could be on their way while something else is computed.
-    ahead = several and is_gathered(candidate.responsible)
+    ahead = several and gathers_parameters(candidate)
     if ahead and candidate.evidence["exposed_ratio"] >= _EACH_RATIO:
         return _NONE_AHEAD_RATIO
     # Gradients that are all reduced one after the other could have been while others were computed, unless most were:

@@ -265,8 +265,8 @@ def _is_apart(excess: pl.DataFrame, job: Job) -> bool:
 def _things(job: Job, slow: Sequence[int]) -> Iterator[_Idle]:
     # To pause in a step is to pause anywhere.
     is_anywhere = pl.col("cause").is_in((PAUSE, UNRECORDED)) & pl.col("name").str.contains(STEP_RANGE.pattern)
-    name = pl.when(~is_anywhere.fill_null(value=False)).then("name").fill_null("").str.replace_all(NUMBERED, "$1")
-    gaps = job.of(account.GAP).with_columns(name=name)
+    elsewhere = pl.when(~is_anywhere.fill_null(value=False)).then("name").fill_null("").str.replace_all(NUMBERED, "$1")
+    gaps = job.of(account.GAP).with_columns(name=elsewhere)
     gaps = asked.told(gaps, job)
     # A slow host launches everything too late, whatever the others wait for.
     usual = gaps.filter(~pl.col("rank").is_in(slow))

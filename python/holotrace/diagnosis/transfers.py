@@ -25,7 +25,9 @@ EXPOSES = "exposes"
 _SLOW_STEPS_RATIO = 2.0
 # What starts so soon after another transfer was waiting for that.
 _AT_ONCE_NS = 50_000
-_WHOLE, _GATHER = r"(?i)all_?reduce", "(?i)gather"
+_WHOLE, _GATHER, _SCATTER = r"(?i)all_?reduce", "(?i)gather", "(?i)scatter"
+# Evidence: how many of the gathers are followed by a scatter before the next; of parameters no more than half are.
+SCATTERED, _SCATTERED_RATIO = "scattered_ratio", 0.6
 # A transfer of which so much is exposed is not hidden.
 _MOSTLY_RATIO = 0.5
 
@@ -58,6 +60,14 @@ def causes(job: Job) -> Iterator[Candidate]:
 def is_gathered(collective: object) -> bool:
     """Whether a collective of that name, or of that kernel's, gathers."""
     return re.search(_GATHER, str(collective)) is not None
+
+
+def gathers_parameters(found: Candidate) -> bool:
+    """Whether it gathers what is there all along, and not what was computed last, and is scattered again at once.
+
+    Tensor parallelism with sequences in parallel does so in the forward pass, too.
+    """
+    return is_gathered(found.responsible) and found.evidence.get(SCATTERED, 0.0) <= _SCATTERED_RATIO
 
 
 def _transferred(job: Job) -> pl.DataFrame:
@@ -183,7 +193,7 @@ def _exposed(meetings: pl.DataFrame, job: Job, *, in_buckets: bool) -> Iterator[
     turns = max(() if job.rows.is_empty() else job.of(account.TURNS)["count"].to_list(), default=0)
     # Gathers of other sizes are of other parameters, which may be prefetched where these are not.
     is_gather = pl.col("collective").str.contains(_GATHER)
-    sized = meetings.with_columns(size=pl.when(is_gather).then("element_count"))
+    sized = _with_next(meetings).with_columns(size=pl.when(is_gather).then("element_count"))
     for (name, _), every in sized.group_by("collective", "size", maintain_order=True):
         is_reduction = in_buckets and "reduce" in str(name).lower()
         hideable = _but_the_last(every) if is_reduction else _since_the_last(every) if is_gathered(name) else every
@@ -213,6 +223,7 @@ def _exposed(meetings: pl.DataFrame, job: Job, *, in_buckets: bool) -> Iterator[
                 "per_step_count": _of_one(every, job) / max(1, every["step"].n_unique(), turns),
                 "exposed_ratio": round(mostly.height / usually.height, 3),
                 **({ABSENT: absent} if absent else {}),
+                **({SCATTERED: round(usually["is_scattered"].sum() / usually.height, 3)} if is_gathered(name) else {}),
                 **(
                     {"in_a_row_ratio": round(_in_a_row(usually), 3), "bucket_count": _buckets(usually)}
                     if is_reduction
@@ -220,6 +231,14 @@ def _exposed(meetings: pl.DataFrame, job: Job, *, in_buckets: bool) -> Iterator[
                 ),
             },
         )
+
+
+def _with_next(meetings: pl.DataFrame) -> pl.DataFrame:
+    """The meetings, and whether what each group gathers or scatters next in the step is scattered."""
+    both = meetings.filter(pl.col("collective").str.contains(f"{_GATHER}|{_SCATTER}")).sort("come_ns")
+    is_scatter = pl.col("collective").str.contains(_SCATTER)
+    then = both.select("match", is_scattered=is_scatter.shift(-1).over("step", "member_ranks").fill_null(value=False))
+    return meetings.join(then, on="match", how="left", maintain_order="left")
 
 
 def _of_one(meetings: pl.DataFrame, job: Job) -> float:
