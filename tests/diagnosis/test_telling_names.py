@@ -18,9 +18,9 @@ batch-generator; data-iterator; load-batch; train.py(3): make_batch; prepare_mic
     CHECKPOINT: """
 save_checkpoint; torch.save; torch/serialization.py(3): save; checkpointing; save_ckpt; write_ckpt; snapshot
 train.py(3): save_snapshot; save_weights; save_model; model.py(3): save_weights; dump_checkpoint; ## save ##
-saving; save; dcp.save; async_save; torch/distributed/checkpoint/state_dict_saver.py(3): save
+saving; save; dcp.save; async_save; save_async; torch/distributed/checkpoint/state_dict_saver.py(3): save
 trainer.py(3): _save_checkpoint; save_to_disk; export_checkpoint; safetensors/torch.py(3): save_file; checkpoint
-ckpt; train.py(9): write_snapshot; dump_params; save-checkpoint
+ckpt; train.py(3): save_async; train.py(9): write_snapshot; dump_params; save-checkpoint
 """,
     EVALUATION: """
 evaluate; validation; validate; eval; run_eval; evaluation_loop; eval_step; val; valid; trainer.py(4): evaluate

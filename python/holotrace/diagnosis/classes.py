@@ -78,7 +78,8 @@ _NAMED = (
         r"|(save|write|dump)_?\w*ckpt|ckpt_?(save|write|dump)|safetensors/\w+\.py\(\d+\): save"
         r"|(?<![a-z])(save|write|dump|persist|export|serialize)_?(the_)?"
         r"((model|training|optimizer|all)_?)?(snapshot|weights|param(eter)?s|to_disk)(?![a-z])"
-        r"|^\W*(save|saving|snapshot|ckpt|serialize|torch\.save|(dcp\.)?(async_)?save)\W*$|\): save$",
+        r"|^\W*(save|saving|snapshot|ckpt|serialize|torch\.save|(dcp\.)?(async_)?save(_async)?)\W*$"
+        r"|\): (save|save_async)$",
     ),
     (
         EVALUATION,
@@ -149,7 +150,7 @@ _OF_NO_FILE = re.compile(r"/torchinductor_|^<|\): <((list|set|dict)comp|genexpr)
 # How a Python function is named: its file, line and name.
 _FILE = re.compile(r"\.pyx?\(\d+\): ")
 # What the profiler calls a step, and what programs do that number their own.
-STEP_RANGE = re.compile(r"^ProfilerStep(#|$)|^(?i:((global|train|training)[ _.-])?(step|iter|iteration)[\W_]*\d+\W*$)")
+STEP_RANGE = re.compile(r"^ProfilerStep(#|$)|^(?i:\W*((global|train(ing)?)[ _.-])?(step|iter(ation)?)[\W_]*\d+\W*$)")
 # How the profiler of JAX names a Python function: its file, line and name, which that of PyTorch has in other places.
 _OF_TIMERS = re.compile(r"^[a-z\d]+(-[a-z\d]+)+$")
 _OF_JAX = re.compile(r"^\$(\S+):(\d+) (.*)$")
