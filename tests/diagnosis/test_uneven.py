@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from holotrace.diagnosis import uneven
-from holotrace.diagnosis.candidates import Job
+from holotrace.diagnosis.candidates import Candidate, Job
 from holotrace.diagnosis.classes import SLOW_DEVICE, UNEVEN_WORK
 
 # What each rank computes in each step, in ns.
@@ -16,7 +16,7 @@ TURNS = {0: (120, 80, 120, 80), 1: (80, 120, 80, 120)}
 EVEN = {0: (100, 100, 100, 100), 1: (100, 100, 100, 100)}
 
 
-def told(of_segments: Mapping[int, tuple[int, ...]], of_kernels: Mapping[int, tuple[int, ...]]) -> list[str]:
+def told(of_segments: Mapping[int, tuple[int, ...]], of_kernels: Mapping[int, tuple[int, ...]]) -> list[Candidate]:
     """The causes of a job whose ranks compute so long in each step, by meetings and by kernels."""
     rows = [
         {"row": row, "rank": rank, "step": step, "start_ns": 1_000 * step, "at_ns": 1_000 * step + 200, "time_ns": ns}
@@ -35,13 +35,20 @@ def told(of_segments: Mapping[int, tuple[int, ...]], of_kernels: Mapping[int, tu
         ]
     )
     job = Job(pl.DataFrame(rows), visits, tuple(of_segments), floor_ns=10)
-    return [each.cause for each in uneven.causes(job)]
+    return list(uneven.causes(job))
 
 
 @pytest.mark.parametrize(("of_kernels", "causes"), [(TURNS, [UNEVEN_WORK]), (EVEN, [])])
 def test_ranks_take_turns_only_if_their_kernels_do(of_kernels: dict[int, tuple[int, ...]], causes: list[str]) -> None:
     """Two ranks that computed alike were told to take unequally long, as one lagged further behind its host."""
-    assert told(TURNS, of_kernels) == causes
+    assert [each.cause for each in told(TURNS, of_kernels)] == causes
+
+
+def test_what_a_rank_has_no_longer_the_others_get() -> None:
+    """Evening was worth 13.6 ms where a rank with less to do was late anyway, and with its part of it later: 6.2 ms."""
+    (turns,) = told(TURNS, TURNS)
+    removed = {rank: [ns for _, ns in sorted(parts)] for rank, parts in turns.change.removed.items()}
+    assert removed == {0: [20, -20, 20, -20], 1: [-20, 20, -20, 20]}
 
 
 def test_the_last_steps_of_a_recording_that_lasts_longer_are_no_more_work() -> None:

@@ -167,7 +167,7 @@ def _among(job: Job) -> Iterator[Candidate]:
         parts = _level(segments) if cause == EXPERTS else _placed(segments, even)
         equal = {"is_equal": True} if sizes.are_known(in_turn) and is_equal(in_turn, turns) else {}
         found = candidate(cause, name, parts, Where((), when(even, "beyond_ns")), kernel=kernel, **equal)
-        yield _with_exchanges(found, job) if cause == EXPERTS else found
+        yield _with_exchanges(found, job) if cause == EXPERTS else _with_lacking(found, segments, even)
         return
     those = tuple(rank for rank in those if _is_borne_out(rank, kinds, beyond) and _is_apart(rank, kinds, beyond))
     if not those:
@@ -254,7 +254,7 @@ def _balanced(beyond: pl.DataFrame) -> pl.DataFrame:
     """What each rank has beyond an even share of the step's work.
 
     Where most have equally much and some more, the share is what most have. Where no amount is that of most, what some
-    have too much is what others lack: the share is the mean.
+    have too much is what others lack, ``lacks_ns``: the share is the mean.
     """
     usual = pl.col("time_ns").quantile(0.5, "lower").over("step")
     missing = beyond.select((usual - pl.col("time_ns")).clip(lower_bound=0).sum()).item()
@@ -262,9 +262,18 @@ def _balanced(beyond: pl.DataFrame) -> pl.DataFrame:
     is_of_most = has_usual.mean().over("step") > 0.5
     are_most = beyond.select(is_of_most.mean()).item() > _MOSTLY_RATIO
     if missing < APART_RATIO * total(beyond["beyond_ns"]) and are_most:
-        return beyond
-    mean = pl.col("time_ns").mean().over("step")
-    return beyond.with_columns(beyond_ns=(pl.col("time_ns") - mean).clip(lower_bound=0))
+        return beyond.with_columns(lacks_ns=pl.lit(0.0))
+    beyond_ns = pl.col("time_ns") - pl.col("time_ns").mean().over("step")
+    return beyond.with_columns(beyond_ns=beyond_ns.clip(lower_bound=0), lacks_ns=(-beyond_ns).clip(lower_bound=0))
+
+
+def _with_lacking(found: Candidate, segments: pl.DataFrame, even: pl.DataFrame) -> Candidate:
+    """The cause with what ranks get that others have no longer: these come as much later to where they meet."""
+    more = _placed(segments, even.with_columns(beyond_ns="lacks_ns"), less=True)
+    removed = {rank: [*parts] for rank, parts in found.change.removed.items()}
+    for rank, at, ns in more.filter(pl.col("part_ns") > 0).select("rank", "at_ns", "part_ns").iter_rows():
+        removed.setdefault(rank, []).append((at, -ns))
+    return replace(found, change=replace(found.change, removed=removed))
 
 
 def _level(segments: pl.DataFrame) -> pl.DataFrame:
@@ -390,10 +399,11 @@ def _met(segments: pl.DataFrame, job: Job) -> pl.DataFrame:
     return known.drop("place", "end_ns", "came_ns")
 
 
-def _placed(segments: pl.DataFrame, beyond: pl.DataFrame) -> pl.DataFrame:
+def _placed(segments: pl.DataFrame, beyond: pl.DataFrame, *, less: bool = False) -> pl.DataFrame:
     """Segments with the part of each that makes up what its rank and step has beyond others, ``part_ns``.
 
-    It is where the rank took longer than the others from one meeting to the next; where nobody was met, all over.
+    It is where the rank took longer than the others from one meeting to the next, or ``less``; where nobody was
+    met, all over.
     """
     where = ["step", "match", "is_beside"]
     key = ["rank", *where]
@@ -405,9 +415,9 @@ def _placed(segments: pl.DataFrame, beyond: pl.DataFrame) -> pl.DataFrame:
             usual_ns=pl.col("own_ns").quantile(0.5, "lower").over(where),
         )
     )
-    longer = (
-        pl.when(pl.col("others") > 1).then((pl.col("own_ns") - pl.col("usual_ns")).clip(lower_bound=0)).otherwise(0)
-    )
+    own_ns, usual_ns = pl.col("own_ns").cast(pl.Int64), pl.col("usual_ns").cast(pl.Int64)
+    differs_ns = usual_ns - own_ns if less else own_ns - usual_ns
+    longer = pl.when(pl.col("others") > 1).then(differs_ns.clip(lower_bound=0)).otherwise(0)
     between = between.with_columns(longer_ns=longer).with_columns(all_ns=pl.col("longer_ns").sum().over("rank", "step"))
     placed = segments.join(between, on=key, how="left", nulls_equal=True).join(
         beyond.select("rank", "step", "beyond_ns", step_ns="time_ns"), on=["rank", "step"], nulls_equal=True
