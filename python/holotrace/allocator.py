@@ -22,7 +22,7 @@ if _SETTINGS in environment:
     import_module("polars")
 else:
     environment[_SETTINGS] = (
-        "background_thread:false,dirty_decay_ms:5000,muzzy_decay_ms:0,narenas:1,thp:always,oversize_threshold:1000000000000"
+        "background_thread:false,dirty_decay_ms:1000,muzzy_decay_ms:0,narenas:1,thp:always,oversize_threshold:1000000000000"
     )
     try:
         import_module("polars")
