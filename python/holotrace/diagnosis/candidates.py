@@ -59,12 +59,13 @@ def beyond_others(frame: pl.DataFrame, job: Job, by: tuple[str, ...]) -> pl.Data
     With one rank all of it is everybody's.
     """
     totals = frame.group_by(*by, "rank", "step").agg(pl.col("time_ns").sum())
-    keys = totals.select(*by, "step").unique()
+    # In order, so that what costs as much is told in the same way each time.
+    keys = totals.select(*by, "step").unique().sort(*by, "step")
     every = keys.join(pl.DataFrame({"rank": job.ranks}, schema={"rank": totals.schema["rank"]}), how="cross")
     # Ranks that have none of it count too.
-    full = every.join(totals, on=[*by, "rank", "step"], how="left", nulls_equal=True).with_columns(
-        pl.col("time_ns").fill_null(0)
-    )
+    full = every.join(
+        totals, on=[*by, "rank", "step"], how="left", nulls_equal=True, maintain_order="left"
+    ).with_columns(pl.col("time_ns").fill_null(0))
     middle = pl.col("time_ns").quantile(0.5, "lower").over(*by, "step")
     return full.with_columns(beyond_ns=(pl.col("time_ns") - middle).clip(lower_bound=0) if len(job.ranks) > 1 else 0)
 

@@ -121,7 +121,8 @@ def by_code(waits: list[tuple[Candidate, int]], meetings: Meetings) -> list[tupl
 def with_copies(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[Candidate, int]]:
     """What is copied to the host, the waits in those copies, and pauses of hosts in the same steps are one cause.
 
-    It is the dearest of them: a pause between copies, as in saving a checkpoint, unless copying takes longer.
+    It is what takes longest of them: a pause between copies, as in saving a checkpoint, unless copying does. Waits in
+    copies cost as much as these, since hosts could go on without either, and take less.
     """
     told = list(kept)
     copies = [pair for pair in kept if pair[0].cause == COPY and re.search(TO_HOST, pair[0].responsible or "")]
@@ -129,7 +130,7 @@ def with_copies(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[t
         parts = [pair for pair in told if _is_beside(pair[0], copy[0])]
         if not parts or copy not in told:
             continue
-        dearest, _ = max([copy, *parts], key=lambda pair: pair[1])
+        dearest, _ = max([copy, *parts], key=lambda pair: min(pair[1], pair[0].evidence.get("time_ns", pair[1])))
         if dearest.cause in (PAUSE, UNRECORDED):
             dearest = replace(dearest, evidence={**dearest.evidence, "copies_to_host": True})
         change = together([copy[0].change, *(part.change for part, _ in parts)])
