@@ -137,8 +137,9 @@ def _since_recorded(spans: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     begun = names.filter(names.cast(pl.String).str.contains(host_activities.BEGINS_RECORDING))
     if begun.is_empty():
         return spans
-    is_begin = pl.col("name").is_in(pl.lit(begun).implode())
-    for call in rank.where(_SPANS.only("name", "tid", "start_ns", "end_ns"), is_begin).iter_rows(named=True):
+    calls = rank.where(_SPANS.only("name", "tid", "start_ns", "end_ns"), pl.col("name").is_in(pl.lit(begun).implode()))
+    # A recording begins once, however often a file may say so.
+    for call in calls.sort("start_ns").head(1).iter_rows(named=True):
         is_around = (pl.col("tid") == str(call["tid"])) & (pl.col("start_ns") <= call["start_ns"])
         is_around &= pl.col("end_ns") >= call["end_ns"]
         spans = spans.with_columns(pl.when(is_around).then(call["end_ns"]).otherwise("start_ns").alias("start_ns"))
