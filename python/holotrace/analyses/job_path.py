@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 import polars as pl
@@ -20,8 +21,7 @@ from holotrace.graph.stretches import Stretches
 
 # From a fifth on the path tells too little.
 UNKNOWN_RATIO = 0.2
-_BY = ["first_rank", "step", "rank", "lane", "bound_by", "name"]
-_LAST = 2**63 - 1
+_STEP = ("first_rank", "step", "step_ns")
 
 
 def _limits(graph: JobGraph, *, of_step: int | None, by_segment: bool) -> pl.DataFrame:
@@ -43,35 +43,58 @@ def _limits(graph: JobGraph, *, of_step: int | None, by_segment: bool) -> pl.Dat
 
 def _in_order(parts: Rows) -> pl.DataFrame:
     """A row per part."""
-    columns = ("first_rank", "step", "step_ns", "rank", "lane", "name", "event_id", "start_ns", "end_ns")
+    columns = (*_STEP, "rank", "lane", "name", "event_id", "start_ns", "end_ns")
     duration_ns = pl.col("end_ns") - pl.col("start_ns")
     return parts.select(*columns, bound_by="kind").with_columns(duration_ns=duration_ns, count=pl.lit(1, pl.Int64))
 
 
 def _by_name(parts: Rows) -> pl.DataFrame:
-    """A row per lane and name of each path."""
-    # Steps and lanes are numbers to whatever groups by them; all threads of a host are one lane.
-    lanes = parts.shared["place"].unique(maintain_order=True).with_row_index("place")
-    place = parts.shared["place"].join(lanes, on=["rank", "lane"], nulls_equal=True, maintain_order="left")["place"]
-    own = parts.own.select("path", "name", "start_ns", "end_ns", place=place[parts.own["place"]], bound_by="kind")
-    summed = own.group_by("path", "place", "bound_by", "name").agg(
-        pl.col("start_ns").min(),
-        pl.col("end_ns").max(),
-        duration_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(),
-        count=pl.len().cast(pl.Int64),
+    """A row per lane and name of each path, the longest first; those that take as long by their lanes and names."""
+    shared, own = parts.shared, parts.own
+    numbered = own.select(
+        path_number=_numbered(shared["path"], ("first_rank", "step"))[own["path"]],
+        # All threads of a host are one lane.
+        lane_number=_numbered(shared["place"], ("rank", "lane"))[own["place"]],
+        kind_number=_in_alphabet(own["kind"]),
+        name_number=_in_alphabet(own["name"]),
     )
-    names = ("first_rank", "step", "step_ns", "rank", "lane", *summed.columns)
-    rows = Rows(summed, {"path": parts.shared["path"], "place": lanes.drop("place")}).select(*names)
-    return _longest_first(rows.with_columns(event_id=pl.lit(None, pl.UInt32)))
+    key = pl.col("path_number")
+    for name in numbered.columns[1:]:
+        key = key * (pl.col(name).max() + 1) + pl.col(name)
+    # Rows in order of one number are put together without being looked for.
+    ordered = groups.ordered(own.hstack(numbered.select("path_number", key=key)), ["key"])
+    summed = (
+        ordered.with_columns(pl.col("key").set_sorted())
+        .group_by("key", maintain_order=True)
+        .agg(
+            pl.col("path", "place", "name", "path_number").first(),
+            pl.col("start_ns").min(),
+            pl.col("end_ns").max(),
+            bound_by=pl.col("kind").first(),
+            duration_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(),
+            count=pl.len().cast(pl.Int64),
+        )
+    )
+    longest_first = groups.ordered(summed.with_columns(less=-pl.col("duration_ns")), ["path_number", "less"])
+    shown = ("start_ns", "end_ns", "duration_ns", "count")
+    rows = replace(parts, own=longest_first).select(*_STEP, "rank", "lane", "bound_by", "name", *shown)
+    return rows.with_columns(event_id=pl.lit(None, pl.UInt32))
 
 
-def _longest_first(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of a step by their time, those that take as long by their names; what has none comes last."""
-    labels = [name for name in _BY if rows.schema[name] == pl.Categorical]
-    keys = rows.with_columns(groups.in_alphabet(rows[name]) for name in labels)
-    keys = keys.select(pl.col(_BY).cast(pl.Int64).fill_null(_LAST), less=-pl.col("duration_ns"))
-    place = groups.order(keys, [*_BY[:2], "less", *_BY[2:]])
-    return rows if place is None else rows[place]
+def _numbered(table: pl.DataFrame, by: Sequence[str]) -> pl.Series:
+    """The place of each row in the order of these columns, equal ones at one; what has none comes last."""
+    shown = table.select(pl.col(pl.Categorical).cast(pl.String), pl.exclude(pl.Categorical)).select(by)
+    places = shown.unique().sort(by, nulls_last=True).with_row_index("place")
+    found = shown.join(places, on=by, how="left", nulls_equal=True, maintain_order="left")
+    place: pl.Series = found["place"].cast(pl.Int64)
+    return place
+
+
+def _in_alphabet(labels: pl.Series) -> pl.Series:
+    """The place of each label in the order of their texts; none comes last."""
+    place = pl.col("place").cast(pl.Int64)
+    numbers = groups.in_alphabet(labels).to_frame("place")
+    return numbers.select(place.fill_null(place.max().fill_null(0) + 1)).to_series()
 
 
 @per_job(
