@@ -12,6 +12,7 @@ __all__ = [
     "Space",
     "StepGraph",
     "Trace",
+    "call_shifts",
     "call_tree",
     "checksum",
     "covered_at",
@@ -256,6 +257,24 @@ def gaps(spans: ArrowStream, pause_ns: int) -> ArrowTable:
     those before had ended, 1: the gap is shorter than ``pause_ns``, 2: else), whole_ns (from the group's first start to
     its latest end), and of these gaps count, idle_ns (their sum), mean_ns, std_ns (n - 1; null for one gap), min_ns,
     p25_ns, p50_ns, p75_ns (between two of them interpolated), max_ns.
+    """
+
+def call_shifts(
+    calls: ArrowStream, tried: ArrowStream, *, most: int, slack_ns: int, one_clock_ns: int, by_far: float
+) -> ArrowTable:
+    """How far ends of calls are apart, if each of the first ``most`` of a series is one of another's so much later.
+
+    Args:
+        calls: series (UInt32, rising), end_ns, step (Int64 or null); those of one series in their order.
+        tried: series, reference_series (UInt32), shift (Int64), is_received (Boolean).
+        most: So many calls at the start of each series are compared.
+        slack_ns: Ends that fit differ by less.
+        one_clock_ns: A received message ends too early if it ends so much earlier, all else if so much later.
+        by_far: What is so many times the upper quartile from the median is far, if it is beyond ``slack_ns``.
+
+    A row for each that is tried: count (of pairs), far_count (UInt32), apart_ns (the median), spread_ns (the upper
+    quartile of how far they are from that), unfit_ratio (the part beyond ``slack_ns``), other_step_ratio (the part in
+    two steps, of those whose steps are known), early_ratio; all 0 where nothing pairs.
     """
 
 def held_up(work: ArrowStream, waited_ns: int, just_ended_ns: int) -> ArrowTable:

@@ -59,7 +59,9 @@ def test_clocks_of_hosts_agree_unless_a_rank_left_before_another_had_come() -> N
     spans = [(0, 0, 13_000), (1, 8_000, 26_000), (0, 17_000, 30_000), (1, 25_000, 58_000)]
     drawn = calls("comm |C|").head(1).with_columns(operation=pl.lit("gloo:all_reduce", pl.Categorical()))
     every = pl.concat(
-        drawn.with_columns(rank=pl.lit(rank, pl.Int32), start_ns=pl.lit(start * US), end_ns=pl.lit(end * US))
+        drawn.with_columns(
+            rank=pl.lit(rank, pl.Int32), start_ns=pl.lit(start * US, pl.Int64), end_ns=pl.lit(end * US, pl.Int64)
+        )
         for rank, start, end in spans
     )
     assert arrivals.of_ranks(every)["clock_offset_ns"].unique().to_list() == [0]
@@ -76,7 +78,10 @@ def test_ends_that_no_rank_waited_for_tell_no_clock_by_which_a_rank_left_early()
     drawn = calls("comm |C|").head(1)
     every = pl.concat(
         drawn.with_columns(
-            rank=pl.lit(rank, pl.Int32), start_ns=pl.lit(start * US), end_ns=pl.lit(end * US), time_ns=held * US
+            rank=pl.lit(rank, pl.Int32),
+            start_ns=pl.lit(start * US, pl.Int64),
+            end_ns=pl.lit(end * US, pl.Int64),
+            time_ns=held * US,
         )
         for rank, start, end, held in [
             *((*span, 0) for span in spans),

@@ -3,6 +3,7 @@
 mod abort;
 mod allocator;
 mod arrow;
+mod call_shifts;
 mod call_tree;
 mod critical_path;
 mod device_graph;
@@ -29,6 +30,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<arrow::ArrowTable>()?;
     module.add_function(wrap_pyfunction!(abort::say_on_abort, module)?)?;
     module.add_class::<trace_event::Trace>()?;
+    module.add_function(wrap_pyfunction!(call_shifts::call_shifts, module)?)?;
     module.add_function(wrap_pyfunction!(call_tree::call_tree, module)?)?;
     module.add_function(wrap_pyfunction!(call_tree::outermost_calls, module)?)?;
     module.add_function(wrap_pyfunction!(call_tree::sums_at, module)?)?;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from holotrace.core.native import native
 from holotrace.derive.host_messages import IS_MESSAGE, IS_SENT
 
 # Calls of one operation of a group are counted.
@@ -24,17 +25,26 @@ _UNFIT_RATIO = 0.1
 _BY_FAR, _MORE_UNFIT, _MORE_UNFIT_RATIO = 4, 3, 1.5
 # Clocks of one machine differ by less than this; that of two machines is the same for all operations, up to the other.
 _ONE_CLOCK_NS, _SAME_NS = 200_000, 20_000
+# What is known of how calls fit.
+_FIT = ("count", "far_count", "apart_ns", "spread_ns", "unfit_ratio", "other_step_ratio", "early_ratio")
 
 
-def of_ranks(ordered: pl.DataFrame, clocks: pl.DataFrame) -> pl.DataFrame:
+def of_ranks(calls: pl.DataFrame, clocks: pl.DataFrame) -> pl.DataFrame:
     """By how many calls each rank began to record later than the rank that recorded most, for each operation.
 
     A collective ends for all at once, so with the right shift ends differ by the clocks' difference alone, which stays
     the same; with a wrong one they differ now more, now less. Where several shifts fit, as of calls at equal distances,
     those count by which other operations, and ``clocks``, give the same difference. Devices of one rank share a clock,
     so that their ends say it themselves.
+
+    Args:
+        calls: Those of one rank and operation share a number, ``series``, which rises, and are in their order.
+        clocks: By how much numbered calls end later on a rank, ``apart_ns``, than on each ``reference`` rank.
+
+    Returns series and shift.
     """
-    fits = _told_by_pauses(ordered, _fitting(_compared(ordered)))
+    ends = calls.select("series", "step", end_ns=pl.when(IS_SENT).then("start_ns").otherwise("end_ns"))
+    fits = _told_by_pauses(ends, _fitting(ends, _pairs(calls)))
     # Of ranks with other clocks the steps, which all count alike, say more than how far the clocks would be apart.
     is_apart, is_message = pl.col("apart_ns").abs() > _ONE_CLOCK_NS, pl.col("is_message")
     unlike = pl.when(is_apart).then(pl.col("other_step_ratio") + pl.col("unfit_ratio")).otherwise(-1.0)
@@ -46,93 +56,79 @@ def of_ranks(ordered: pl.DataFrame, clocks: pl.DataFrame) -> pl.DataFrame:
         _with_votes(fits, clocks)
         .with_columns(unlike=unlike)
         .sort(votes, "unlike", apart_ns, pl.col("shift").abs(), "shift")
-        .group_by("rank", *KEY, maintain_order=True)
+        .group_by("series", maintain_order=True)
         .agg(pl.col("shift").first())
     )
 
 
-def _compared(ordered: pl.DataFrame, tried: pl.DataFrame | None = None) -> pl.DataFrame:
-    """The first calls of each rank beside those that they belong to with each shift: how far apart these end.
-
-    With shifts that are ``tried`` for some operations these alone, and more calls.
-    """
-    # Of a message only when it was sent and when the other went on with it tell of each other.
-    ordered = ordered.with_columns(
-        end_ns=pl.when(IS_SENT).then("start_ns").otherwise("end_ns"),
-        is_received=pl.when(IS_MESSAGE).then(~IS_SENT),
+def _pairs(calls: pl.DataFrame) -> pl.DataFrame:
+    """Each series beside the one of its operation that has the most calls, ``reference`` is the rank of that."""
+    every = calls.group_by("series", maintain_order=True).agg(
+        pl.col("rank", *KEY, "of_rank").first(), is_message=IS_MESSAGE.first(), is_sent=IS_SENT.first(), count=pl.len()
     )
-    counts = ordered.group_by("rank", *KEY).agg(count=pl.len()).sort("count", "rank", descending=[True, False])
-    most = counts.group_by(*KEY, maintain_order=True).first()
-    reference = ordered.join(most, on=["rank", *KEY], how="semi", nulls_equal=True).select(
-        *KEY, position="ordinal", reference_ns="end_ns", reference_step="step", reference="rank", beside="of_rank"
+    ordered = every.sort("count", "rank", descending=[True, False])
+    most = ordered.group_by(*KEY, maintain_order=True).agg(
+        reference_series=pl.col("series").first(), reference=pl.col("rank").first(), beside=pl.col("of_rank").first()
     )
-    # Of the rank that recorded most, each call is itself.
-    others = ordered.join(most, on=["rank", *KEY], how="anti", nulls_equal=True)
     return (
-        _shifted(others.select("rank", "of_rank", *KEY, "ordinal", "end_ns", "step", "is_received"), tried)
-        .with_columns(position=pl.col("ordinal") + pl.col("shift"))
-        .join(reference, on=[*KEY, "position"], nulls_equal=True)
-        .select(
-            *("rank", *KEY, "shift", "reference", "is_received"),
-            apart_ns=pl.col("end_ns") - pl.col("reference_ns"),
-            is_other_step=pl.col("step") != pl.col("reference_step"),
+        every.join(most, on=list(KEY), nulls_equal=True, maintain_order="left")
+        # Of the rank that recorded most, each call is itself.
+        .filter(pl.col("series") != pl.col("reference_series"))
+        .with_columns(
             is_one_clock=pl.col("of_rank") == pl.col("beside"),
+            # Of a message only when it was sent and when the other went on with it tell of each other.
+            is_received=pl.col("is_message") & ~pl.col("is_sent"),
         )
+        .drop("count", "of_rank", "beside", "is_sent")
     )
 
 
-def _shifted(calls: pl.DataFrame, tried: pl.DataFrame | None) -> pl.DataFrame:
-    if tried is None:
-        every = pl.DataFrame({"shift": range(-_MOST_SHIFT, _MOST_SHIFT + 1)})
-        return calls.filter(pl.col("ordinal") < _COMPARED).join(every, how="cross")
-    more = calls.filter(pl.col("ordinal") < _MORE_COMPARED)
-    return more.join(tried.select("rank", *KEY, "shift"), on=["rank", *KEY], nulls_equal=True)
+def _tried(ends: pl.DataFrame, pairs: pl.DataFrame, most: int) -> pl.DataFrame:
+    """How well the first calls of each series fit those that they belong to by its shift; what pairs none is left out.
+
+    count is how many there are, far_count how many do not fit by far; apart_ns is by how much most end later, spread_ns
+    by how much three quarters differ from that at most, unfit_ratio the part that differs by more than the slack;
+    other_step_ratio is the part in two steps, early_ratio the part that ends before it can.
+    """
+    found = native.call_shifts(
+        ends,
+        pairs.select("series", "reference_series", "shift", "is_received"),
+        most=most,
+        slack_ns=_SLACK_NS,
+        one_clock_ns=_ONE_CLOCK_NS,
+        by_far=_BY_FAR,
+    )
+    return pairs.hstack(pl.DataFrame(found)).filter(pl.col("count") > 0)
 
 
-def _told_by_pauses(ordered: pl.DataFrame, fits: pl.DataFrame) -> pl.DataFrame:
+def _told_by_pauses(ends: pl.DataFrame, fits: pl.DataFrame) -> pl.DataFrame:
     """The fits without those shifts of several by which more calls, later in the recording, do not fit.
 
     Layers repeat within a step, so that its first calls fit a shift by a layer, too; a pause between steps does not.
     """
-    several = fits.filter(~pl.col("is_message"), pl.len().over("rank", *KEY) > 1)
+    several = fits.filter(~pl.col("is_message"), pl.len().over("series") > 1)
     if several.is_empty():
         return fits
-    off_ns = (pl.col("apart_ns") - pl.col("apart_ns").median()).abs()
-    is_unfit = off_ns > pl.max_horizontal(_SLACK_NS, _BY_FAR * off_ns.quantile(0.75))
-    place = ["rank", *KEY, "shift"]
-    unfit = _compared(ordered, several).group_by(place).agg(count=is_unfit.sum())
-    least = pl.col("count").min().over("rank", *KEY)
-    wrong = unfit.filter(pl.col("count") > _MORE_UNFIT_RATIO * least + _MORE_UNFIT)
-    return fits.join(wrong, on=place, how="anti", nulls_equal=True)
+    unfit = _tried(ends, several.drop(_FIT), _MORE_COMPARED)
+    least = pl.col("far_count").min().over("series")
+    wrong = unfit.filter(pl.col("far_count") > _MORE_UNFIT_RATIO * least + _MORE_UNFIT)
+    return fits.join(wrong, on=["series", "shift"], how="anti")
 
 
-def _fitting(pairs: pl.DataFrame) -> pl.DataFrame:
+def _fitting(ends: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
     """The shifts by which ends differ most evenly; of messages all."""
-    apart = pl.col("apart_ns")
-    # None was received before it was sent.
-    is_early = pl.when("is_received").then(apart < -_ONE_CLOCK_NS).otherwise(apart > _ONE_CLOCK_NS)
-    fits = (
-        pairs.group_by("rank", *KEY, "shift", "reference")
-        .agg(
-            count=pl.len(),
-            spread_ns=(apart - apart.median()).abs().quantile(0.75),
-            # Calls in a row of equal length fit a shift by one too, but for the ends of the row.
-            unfit_ratio=((apart - apart.median()).abs() > _SLACK_NS).mean(),
-            apart_ns=apart.median(),
-            other_step_ratio=pl.col("is_other_step").mean().fill_null(0.0),
-            is_one_clock=pl.col("is_one_clock").first(),
-            is_message=pl.col("is_received").is_not_null().first(),
-            early_ratio=is_early.mean(),
-        )
-        .with_columns(most=pl.col("count").max().over("rank", *KEY))
-        .filter(pl.col("count") >= pl.min_horizontal("most", pl.max_horizontal(_PAIRS, _PAIRS_RATIO * pl.col("most"))))
-    )
+    every = pl.DataFrame({"shift": range(-_MOST_SHIFT, _MOST_SHIFT + 1)})
+    fits = _tried(ends, pairs.join(every, how="cross"), _COMPARED)
+    most = pl.col("count").max().over("series")
+    fits = fits.filter(pl.col("count") >= pl.min_horizontal(most, pl.max_horizontal(_PAIRS, _PAIRS_RATIO * most)))
     far_ns = pl.col("apart_ns").abs()
-    fits = fits.filter(~pl.col("is_one_clock") | (far_ns == far_ns.min().over("rank", *KEY)))
+    fits = fits.filter(~pl.col("is_one_clock") | (far_ns == far_ns.min().over("series")))
     is_message = pl.col("is_message")
+    fits = fits.filter(is_message | (pl.col("spread_ns") <= 2 * pl.col("spread_ns").min().over("series") + _SLACK_NS))
+    # Calls in a row of equal length fit a shift by one too, but for the ends of the row.
     return fits.filter(
-        is_message | (pl.col("spread_ns") <= 2 * pl.col("spread_ns").min().over("rank", *KEY) + _SLACK_NS)
-    ).filter(is_message | (pl.col("unfit_ratio") <= pl.col("unfit_ratio").min().over("rank", *KEY) + _UNFIT_RATIO))
+        is_message | (pl.col("unfit_ratio") <= pl.col("unfit_ratio").min().over("series") + _UNFIT_RATIO)
+    )
 
 
 def _with_votes(fits: pl.DataFrame, clocks: pl.DataFrame) -> pl.DataFrame:

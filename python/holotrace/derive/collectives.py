@@ -11,7 +11,7 @@ from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit, filled
 from holotrace.core.tables import COLLECTIVES, DEVICE_EVENTS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import asked_collectives, busy, call_shifts, grouped_messages, intervals
+from holotrace.derive import asked_collectives, busy, call_shifts, grouped_messages, groups, intervals
 from holotrace.derive.call_shifts import KEY
 from holotrace.derive.epoch import base_ns
 from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE
@@ -189,15 +189,18 @@ def matched(calls: pl.DataFrame) -> pl.DataFrame:
     Collectives that not all ranks of their group have recorded are left out, and those of groups that only one rank
     recorded.
     """
-    calls = _with_groups_of_others(calls)
-    found = pl.concat([_by_sequence(calls), _by_order(calls)])
-    together = [*KEY, "position", "occurrence"]
-    members = pl.col("rank").n_unique().over(KEY)
+    known = _with_groups_of_others(calls)
+    # Numbers are compared faster than labels: of each operation of a group, and of each rank's calls of one.
+    key = groups.numbered(known, KEY).rank("dense").cast(pl.Int64)
+    known = known.with_columns(key.alias("key"), series=key * (pl.col("rank").max() + 1) + pl.col("rank"))
+    found = pl.concat([_by_sequence(known), _by_order(known)])
+    together = ["key", "position", "occurrence"]
+    ordered = groups.ordered(found, [*together, "rank"]).with_columns(match=pl.struct(together).rle_id())
+    members = pl.col("rank").n_unique().over("key")
     return (
-        found.filter(members > 1, pl.len().over(together) == members)
-        .sort(*together, "rank")
-        .with_columns(match=pl.struct(together).rle_id())
-        .drop("position", "occurrence")
+        ordered.filter(members > 1, pl.len().over("match") == members)
+        .with_columns(match=pl.col("match").rle_id())
+        .drop(*together, "series")
     )
 
 
@@ -276,32 +279,34 @@ def _by_sequence(calls: pl.DataFrame) -> pl.DataFrame:
         .with_columns(
             position=pl.col("sequence"),
             # Operations that were issued as one share a number.
-            occurrence=pl.int_range(pl.len(), dtype=pl.Int64()).over("rank", *KEY, "sequence"),
+            occurrence=pl.int_range(pl.len(), dtype=pl.Int64()).over("series", "sequence"),
         )
     )
 
 
 def _by_order(calls: pl.DataFrame) -> pl.DataFrame:
     """Calls of operations without numbers: their order counts, from where all ranks recorded them."""
-    numbered = calls.filter(pl.col("sequence").is_not_null()).select(KEY).unique()
-    ordered = (
-        calls.join(numbered, on=list(KEY), how="anti", nulls_equal=True)
-        .sort("rank", "start_ns", "end_ns")
-        .with_columns(ordinal=pl.int_range(pl.len(), dtype=pl.Int64()).over("rank", *KEY))
-    )
+    has_number = pl.col("sequence").is_not_null()
+    ordered = calls.filter(~has_number.any().over("key")).sort("rank", "start_ns", "end_ns")
+    ordered = groups.ordered(ordered, ["series"]).with_columns(pl.col("series").rle_id())
     shifts = call_shifts.of_ranks(ordered, _known_clocks(calls))
+    ordinal = pl.int_range(pl.len(), dtype=pl.Int64()).over("series")
     return (
-        ordered.join(shifts, on=["rank", *KEY], how="left", nulls_equal=True)
-        .with_columns(position=pl.col("ordinal") + pl.col("shift").fill_null(0), occurrence=pl.lit(0, pl.Int64()))
-        .drop("ordinal", "shift")
+        ordered.join(shifts, on="series", how="left", maintain_order="left")
+        .with_columns(
+            position=ordinal + pl.col("shift").fill_null(0),
+            occurrence=pl.lit(0, pl.Int64()),
+            series=pl.col("series").cast(pl.Int64),
+        )
+        .drop("shift")
     )
 
 
 def _known_clocks(calls: pl.DataFrame) -> pl.DataFrame:
     """By how much calls with a number end later on a rank, ``apart_ns``, than on each ``reference`` rank."""
-    together = [*KEY, "position", "occurrence"]
+    together = ["key", "position", "occurrence"]
     numbered = _by_sequence(calls).select("rank", *together, "end_ns")
     others = numbered.unique(together, keep="first", maintain_order=True)
-    pairs = numbered.join(others, on=together, suffix="_reference", nulls_equal=True)
+    pairs = numbered.join(others, on=together, suffix="_reference")
     apart = (pl.col("end_ns") - pl.col("end_ns_reference")).median().alias("apart_ns")
     return pairs.group_by("rank", reference="rank_reference").agg(apart)

@@ -2,6 +2,7 @@
 
 pub mod bins;
 pub mod call_kinds;
+pub mod call_shifts;
 pub mod call_tree;
 pub mod critical_path;
 pub mod device_graph;
