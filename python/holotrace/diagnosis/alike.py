@@ -8,7 +8,7 @@ from holotrace.diagnosis import account
 
 
 def rows(rows: pl.DataFrame) -> pl.DataFrame:
-    """What ``account`` returns of all ranks, without what cannot be compared.
+    """What ``account`` returns of all ranks, without what cannot be compared; those of a kind follow each other.
 
     Where steps of some ranks are known, and those of others not, ranks are compared in sum; and they are by kernels
     where nothing tells which operators asked for those of some.
@@ -23,4 +23,4 @@ def rows(rows: pl.DataFrame) -> pl.DataFrame:
         is_work = pl.col("row") == account.WORK
         of_kernel = pl.when(is_work).then(pl.col("detail").str.replace(r"\|[^|]*$", "|"))
         rows = rows.with_columns(operator=pl.when(~is_work).then("operator"), detail=pl.coalesce(of_kernel, "detail"))
-    return rows
+    return rows if rows["row"].is_sorted() else rows.sort("row", maintain_order=True)

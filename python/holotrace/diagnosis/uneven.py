@@ -102,6 +102,8 @@ def _alike(job: Job) -> list[Job]:
         else:
             group.append(rank)
     groups = _with_alone(groups, times, same_ratio)
+    if groups == [sorted(job.ranks)]:
+        return [job]
     return [replace(job, ranks=tuple(g), rows=job.rows.filter(pl.col("rank").is_in(g))) for g in groups]
 
 
