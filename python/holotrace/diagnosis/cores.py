@@ -68,7 +68,8 @@ def _late(come: pl.DataFrame) -> pl.DataFrame:
     beside_ns = pl.col("left_ns") - pl.col("arrival_ns") - pl.col("exposed_ns")
     moved_ns = pl.col("left_ns") - pl.col("come_ns") - beside_ns.clip(lower_bound=0)
     standing_ns = (pl.col("exposed_ns") - moved_ns.clip(lower_bound=0)).clip(lower_bound=0)
-    come = come.with_columns(standing_ns=standing_ns)
+    # What is under way at once is exposed at once, too: a device stands still for one of these after the other.
+    come = come.with_columns(standing_ns=pl.min_horizontal(standing_ns, _stood_ns(come)))
     last = (
         come.sort("match", "rank", "arrival_ns", "device", descending=[False, False, True, False])
         .group_by("rank", "match", maintain_order=True)
@@ -93,6 +94,25 @@ def _late(come: pl.DataFrame) -> pl.DataFrame:
     free_until_ns = begun_ns.cum_min().shift(1).over("rank").fill_null(pl.col("left_ns"))
     free_ns = pl.min_horizontal("left_ns", free_until_ns) - begun_ns
     return ordered.with_columns(time_ns=free_ns.clip(lower_bound=0)).sort("left_ns", "come_ns", "match")
+
+
+def _stood_ns(come: pl.DataFrame) -> pl.Series:
+    """For how long at most each device stood still until it left: since it came to another collective, or left one.
+
+    Kernels of GPUs come to theirs in queues of their own, whatever their device does.
+    """
+    came = come.filter(pl.col("queue").is_null()).select("rank", "device", at_ns="arrival_ns")
+    went = pl.concat([came, come.select("rank", "device", at_ns="left_ns")]).sort("at_ns")
+    left = come.select("rank", "device", "left_ns").with_row_index("place").sort("left_ns")
+    since = left.join_asof(
+        went.with_columns(since_ns="at_ns"),
+        left_on="left_ns",
+        right_on="at_ns",
+        by=["rank", "device"],
+        allow_exact_matches=False,
+        check_sortedness=False,
+    ).sort("place")
+    return since.select(stood_ns=pl.col("left_ns") - pl.col("since_ns")).to_series()
 
 
 def _own_late(last: pl.DataFrame, come: pl.DataFrame) -> pl.Series:
