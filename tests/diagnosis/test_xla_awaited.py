@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import polars as pl
 import pytest
 
 from drawing import trace
 from holotrace.core.tables import CALLS, HLO
+from holotrace.core.trace import RankTrace
 from holotrace.diagnosis import xla_hosts
 
 
@@ -55,3 +57,34 @@ def test_a_host_does_nothing_of_its_own_while_another_thread_waits_to_launch() -
 
 def test_what_other_threads_wait_for_holds_no_launch_back() -> None:
     assert waited("BlockHostUntilDone", together=False) == []
+
+
+def two_reads() -> RankTrace:
+    """A host that reads a result of each program in one function, and another result of it in the next one."""
+    drawn = trace(f"""
+        step |{"1" * 2000}{"2" * 2000}|
+        tpu  |{"." * 100}{"A" * 1400}{"." * 600}{"A" * 1400}{"." * 500}|
+        call |{"." * 99}a{"R" * 1449}.{"R" * 150}{"." * 398}a{"." * 1901}|
+        call |{"." * 1500}{"D" * 48}..{"D" * 149}{"." * 2301}|
+        mark |{"." * 100}{"L" * 1449}.{"C" * 150}{"." * 2300}|
+        R = np.asarray(jax.Array)
+        D = D2H Dispatch
+        L = check_loss
+        C = check_accuracy
+    """)
+    return replace(drawn, tables={**{table.name: table.empty() for table in (CALLS, HLO)}, **drawn.tables})
+
+
+def test_what_is_read_as_nothing_runs_any_more_is_no_wait_that_delays_the_next_launch() -> None:
+    """Of two functions that read results of one program the second was told, which waits for nothing."""
+    gaps = xla_hosts.host(two_reads()).gaps
+    told = (
+        gaps.filter(cause="synchronization", start_ns=1_500_000).group_by("responsible").agg(pl.col("share_ns").sum())
+    )
+    assert told.sort("share_ns")["responsible"].to_list()[-1] == "check_loss"
+
+
+def test_copies_of_results_are_part_of_what_reads_these() -> None:
+    """What another thread copied for two functions that read was told beside them, as it took longer than each."""
+    told = xla_hosts.host(two_reads()).gaps.filter(cause="synchronization")["responsible"]
+    assert "D2H Dispatch" not in told

@@ -38,3 +38,9 @@ def test_a_host_that_waits_as_its_device_runs_dry_is_not_on_its_way_unless_it_on
     own = pl.DataFrame({"start_ns": [1 * MS], "end_ns": [2 * MS]})
     waits = pl.DataFrame({"began_ns": [began_ns], "returned_ns": [5 * MS + 400_000]})
     assert xla_chains.begun(gaps, pl.Series([0]), own, waits).select("start_ns", "end_ns").rows() == ways
+
+
+def test_a_host_that_reads_what_is_there_has_waited_for_nothing() -> None:
+    """Launching many small programs before such a read was not said to make the next one late."""
+    waits = pl.DataFrame({"began_ns": [0, 3 * MS], "returned_ns": [2 * MS, 3 * MS + 60_000]})
+    assert xla_chains.waited(waits)["returned_ns"].to_list() == [2 * MS]

@@ -252,10 +252,14 @@ def _at_most(won: pl.Series, returned: pl.Series, launches: pl.Series | None, na
 
 
 def _lost(late: pl.DataFrame, gaps: pl.DataFrame, waits: pl.DataFrame, launches: pl.Series | None) -> pl.DataFrame:
-    """Of each window the part of ``late_ns`` that is lost by waiting, ``ratio``, and the last wait before its end."""
+    """Of each window the part of ``late_ns`` lost by waiting, ``ratio``, and the last wait that lost some of it.
+
+    What is read when the device has nothing to do any more loses nothing.
+    """
     spans = columns(waits, start_ns="began_ns", end_ns="returned_ns")
     won_ns = _at_most(intervals.uncovered_ns(spans, gaps), waits["returned_ns"], launches, "won_ns")
     won = columns(waits, at_ns="returned_ns").hstack([won_ns])
+    losing = waits.filter(won_ns > 0)
     # The lead never falls below nothing: what is beyond it was late anyway.
     lead = (pl.col("won_ns").fill_null(0) - pl.col("late_ns").fill_null(0)).cum_sum()
     beyond = (-lead).cum_max().clip(lower_bound=0)
@@ -266,7 +270,7 @@ def _lost(late: pl.DataFrame, gaps: pl.DataFrame, waits: pl.DataFrame, launches:
         .with_columns(anyway_ns=beyond - beyond.shift(1).fill_null(0))
         .drop_nulls("window")
         .join_asof(
-            waits.lazy().select("responsible", "event_id", at_ns="returned_ns"),
+            losing.lazy().select("responsible", "event_id", at_ns="returned_ns"),
             on="at_ns",
             strategy="backward",
             check_sortedness=False,

@@ -16,6 +16,11 @@ _SOON_NS, _MOSTLY_RATIO = 100_000, 0.8
 _MOST_LAUNCHES = 64
 
 
+def waited(waits: pl.DataFrame) -> pl.DataFrame:
+    """Those of the waits, ``began_ns`` and ``returned_ns``, that last longer than reading what is there."""
+    return waits.filter(pl.col("returned_ns") - pl.col("began_ns") > _SOON_NS)
+
+
 def begun(gaps: pl.DataFrame, stops: pl.Series, own: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
     """The time before each gap in which the host was on its way to the launch that ends it: window, start_ns, end_ns.
 
@@ -32,8 +37,7 @@ def begun(gaps: pl.DataFrame, stops: pl.Series, own: pl.DataFrame, waits: pl.Dat
     late = gaps.filter(pl.col("launch_ns") > pl.col("start_ns")).sort("start_ns")
     since = stops.unique().sort().to_frame("since_ns").with_columns(at_ns="since_ns")
     ended = own.select(returns_ns="end_ns", began_ns="start_ns").sort("returns_ns")
-    # What reads a result that is there takes some time, too.
-    waited = waits.select(waited_ns=pl.col("began_ns") + _SOON_NS, until_ns="returned_ns").sort("waited_ns")
+    late_reads = waits.select(waited_ns=pl.col("began_ns") + _SOON_NS, until_ns="returned_ns").sort("waited_ns")
     begins = own.select(next_ns="start_ns").sort("next_ns")
     over = own.select(over_ns="end_ns").sort("over_ns")
     known = (
@@ -41,7 +45,7 @@ def begun(gaps: pl.DataFrame, stops: pl.Series, own: pl.DataFrame, waits: pl.Dat
         .join_asof(ended, left_on="start_ns", right_on="returns_ns", strategy="forward", check_sortedness=False)
         .join_asof(begins, left_on="start_ns", right_on="next_ns", strategy="forward", check_sortedness=False)
         .join_asof(over, left_on="start_ns", right_on="over_ns", check_sortedness=False)
-        .join_asof(waited, left_on="start_ns", right_on="waited_ns", check_sortedness=False)
+        .join_asof(late_reads, left_on="start_ns", right_on="waited_ns", check_sortedness=False)
         .with_columns(
             pl.max_horizontal(
                 pl.col("since_ns").fill_null(own["start_ns"].min() if own.height else 0),

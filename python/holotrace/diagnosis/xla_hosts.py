@@ -122,7 +122,7 @@ def host(rank: RankTrace) -> Host:
     # Where devices are threads of the host, what it does beside them is no matter of launching in time.
     if not xla_gaps.is_on_host(rank) and not launches.is_empty():
         own = _own(rank, named)
-        stops = pl.concat([_lasting_launches(rank), waits["returned_ns"]])
+        stops = pl.concat([_lasting_launches(rank), xla_chains.waited(waits)["returned_ns"]])
         ways = xla_chains.begun(gaps, stops, xla_awaited.lasting(own), waits)
         late = gaps.filter(pl.col("window").is_in(pl.lit(ways["window"]).implode())).select(
             "window", "start_ns", "end_ns"
@@ -421,9 +421,14 @@ def _class_of(rank: RankTrace) -> _ClassOf:
 
 
 def _with_callers(rank: RankTrace, activities: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The activities, and those of them in which the program asked for results, by the range and line that did."""
+    """The activities, and those of them in which the program asked for results, by the range and line that did.
+
+    What other threads do meanwhile, to copy these, is part of that.
+    """
     is_asked = host_activities.asks_for_results(activities)
     asked = activities.filter(is_asked)
+    is_own = asked["tid"].is_in(host_time.stepping_threads(rank).implode())
+    asked = asked.filter(is_own | (intervals.uncovered_ns(asked, intervals.union(asked.filter(is_own))) > 0))
     who = callers.of_reads(rank, asked.select("tid", at_ns="start_ns"))
     named = asked.with_columns(name=pl.coalesce(who.cast(pl.Categorical), "name"))
     return pl.concat([activities.filter(~is_asked), named]), named
