@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from holotrace.diagnosis import xla_chains
+from holotrace.diagnosis.classes import LAUNCH
 
 MS = 1_000_000
 WAITS = pl.DataFrame(schema={"began_ns": pl.Int64, "returned_ns": pl.Int64})
@@ -44,3 +45,12 @@ def test_a_host_that_reads_what_is_there_has_waited_for_nothing() -> None:
     """Launching many small programs before such a read was not said to make the next one late."""
     waits = pl.DataFrame({"began_ns": [0, 3 * MS], "returned_ns": [2 * MS, 3 * MS + 60_000]})
     assert xla_chains.waited(waits)["returned_ns"].to_list() == [2 * MS]
+
+
+def test_what_takes_longest_on_the_way_to_a_launch_is_named() -> None:
+    """A range of 76.8 ms in each step of PyTorch/XLA, which collects graphs, was told as what takes 0.4 ms after it."""
+    gap = {"window": 0, "end_ns": 9 * MS, "cause": LAUNCH}
+    shares = pl.DataFrame([{**gap, "responsible": "StepMarker", "share_ns": 2 * MS}])
+    before = pl.DataFrame([{**gap, "responsible": "compute_statistics", "share_ns": 5 * MS}])
+    told = xla_chains.laid_to_longest(shares, before).select("cause", "responsible", "share_ns")
+    assert told.rows() == [(LAUNCH, "compute_statistics", 2 * MS)]

@@ -91,12 +91,14 @@ def laid_to_longest(shares: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
     room = own.lazy().group_by("window").agg(room_ns=pl.col("share_ns").sum(), gap_end_ns=pl.col("end_ns").first())
     taken = pl.col("total_ns").cum_sum().over("window") - pl.col("total_ns")
     # Of what is both in the gap and before it, the gap's part tells when.
-    first = pl.exclude(*keys, "share_ns", "place").first()
+    first = pl.exclude(*keys, "share_ns", "place", "responsible").first()
+    # Of what starts programs it is named what takes longest, as the program's own code where graphs are collected.
+    longest = pl.col("responsible").sort_by("share_ns", descending=True, maintain_order=True).first()
     found = (
         both.lazy()
         .with_row_index("place")
         .group_by(keys, maintain_order=True)
-        .agg(first, pl.col("place").first(), total_ns=pl.col("share_ns").sum())
+        .agg(first, longest, pl.col("place").first(), total_ns=pl.col("share_ns").sum())
         .join(room, on="window")
         .sort("window", "total_ns", "place", descending=[False, True, False])
         .with_columns(share_ns=pl.min_horizontal("total_ns", (pl.col("room_ns") - taken).clip(lower_bound=0)))
