@@ -41,12 +41,6 @@ def test_a_host_that_waits_as_its_device_runs_dry_is_not_on_its_way_unless_it_on
     assert xla_chains.begun(gaps, pl.Series([0]), own, waits).select("start_ns", "end_ns").rows() == ways
 
 
-def test_a_host_that_reads_what_is_there_has_waited_for_nothing() -> None:
-    """Launching many small programs before such a read was not said to make the next one late."""
-    waits = pl.DataFrame({"began_ns": [0, 3 * MS], "returned_ns": [2 * MS, 3 * MS + 60_000]})
-    assert xla_chains.waited(waits)["returned_ns"].to_list() == [2 * MS]
-
-
 def test_what_takes_longest_on_the_way_to_a_launch_is_named() -> None:
     """A range of 76.8 ms in each step of PyTorch/XLA, which collects graphs, was told as what takes 0.4 ms after it."""
     gap = {"window": 0, "end_ns": 9 * MS, "cause": LAUNCH}

@@ -7,7 +7,7 @@ import polars as pl
 from holotrace.core.trace import RankTrace
 from holotrace.derive import host_time, intervals
 from holotrace.derive.host_activities import BACK_PRESSURE, WAIT
-from holotrace.diagnosis import xla_gaps
+from holotrace.diagnosis import xla_chains, xla_gaps
 
 # So far the clocks of a host and its devices may be apart.
 _CLOCKS_NS = 20_000
@@ -26,6 +26,24 @@ def held_back(rank: RankTrace, activities: pl.DataFrame, waits: pl.DataFrame) ->
     known = pl.concat([full, waits.select(start_ns="began_ns", end_ns="returned_ns")])
     rest = lasting(intervals.subtract(waiting, known))
     return pl.concat([full, rest]).select(began_ns="start_ns", returned_ns="end_ns")
+
+
+def losing(waits: pl.DataFrame) -> pl.DataFrame:
+    """Those of the waits that last longer than reading what is there."""
+    return waits.filter(_is_losing())
+
+
+def in_a_row(rank: RankTrace, waits: pl.DataFrame) -> pl.DataFrame:
+    """The waits, reads of what is there told as the wait before if nothing was launched since: they would wait, too."""
+    launched = xla_gaps.program_runs(rank)["launch_ns"].drop_nulls().unique().sort()
+    ordered = waits.sort("began_ns")
+    count = launched.search_sorted(ordered["began_ns"])
+    first = pl.when(_is_losing()).then("responsible").forward_fill().over(pl.lit(count))
+    return ordered.with_columns(pl.coalesce(first, "responsible").alias("responsible"))
+
+
+def _is_losing() -> pl.Expr:
+    return pl.col("returned_ns") - pl.col("began_ns") > xla_chains.SOON_NS
 
 
 def with_ready(rank: RankTrace, waits: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:

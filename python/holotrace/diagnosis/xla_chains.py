@@ -11,14 +11,9 @@ from holotrace.diagnosis.classes import COMPILATION, FUNCTION, LAUNCH, QUEUED, S
 # Waiting is of the devices, not of the host, and what compiles in a gap does nothing else.
 _WAITING, _FIXED = (SYNCHRONIZATION, QUEUED), (SYNCHRONIZATION, QUEUED, COMPILATION)
 # So soon a thread goes on that waited for a device.
-_SOON_NS, _MOSTLY_RATIO = 100_000, 0.8
+SOON_NS, _MOSTLY_RATIO = 100_000, 0.8
 # Over so many launches of short programs a way is looked at: each has all of the way before it.
 _MOST_LAUNCHES = 64
-
-
-def waited(waits: pl.DataFrame) -> pl.DataFrame:
-    """Those of the waits, ``began_ns`` and ``returned_ns``, that last longer than reading what is there."""
-    return waits.filter(pl.col("returned_ns") - pl.col("began_ns") > _SOON_NS)
 
 
 def begun(gaps: pl.DataFrame, stops: pl.Series, own: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
@@ -37,7 +32,8 @@ def begun(gaps: pl.DataFrame, stops: pl.Series, own: pl.DataFrame, waits: pl.Dat
     late = gaps.filter(pl.col("launch_ns") > pl.col("start_ns")).sort("start_ns")
     since = stops.unique().sort().to_frame("since_ns").with_columns(at_ns="since_ns")
     ended = own.select(returns_ns="end_ns", began_ns="start_ns").sort("returns_ns")
-    late_reads = waits.select(waited_ns=pl.col("began_ns") + _SOON_NS, until_ns="returned_ns").sort("waited_ns")
+    # What reads a result that is there takes some time, too.
+    waited = waits.select(waited_ns=pl.col("began_ns") + SOON_NS, until_ns="returned_ns").sort("waited_ns")
     begins = own.select(next_ns="start_ns").sort("next_ns")
     over = own.select(over_ns="end_ns").sort("over_ns")
     known = (
@@ -45,13 +41,13 @@ def begun(gaps: pl.DataFrame, stops: pl.Series, own: pl.DataFrame, waits: pl.Dat
         .join_asof(ended, left_on="start_ns", right_on="returns_ns", strategy="forward", check_sortedness=False)
         .join_asof(begins, left_on="start_ns", right_on="next_ns", strategy="forward", check_sortedness=False)
         .join_asof(over, left_on="start_ns", right_on="over_ns", check_sortedness=False)
-        .join_asof(late_reads, left_on="start_ns", right_on="waited_ns", check_sortedness=False)
+        .join_asof(waited, left_on="start_ns", right_on="waited_ns", check_sortedness=False)
         .with_columns(
             pl.max_horizontal(
                 pl.col("since_ns").fill_null(own["start_ns"].min() if own.height else 0),
                 pl.col("start_ns").shift(_MOST_LAUNCHES),
             ),
-            soon_ns=pl.col("start_ns") + _SOON_NS,
+            soon_ns=pl.col("start_ns") + SOON_NS,
         )
     )
     is_open = (pl.col("began_ns") < pl.col("start_ns")).fill_null(value=False)

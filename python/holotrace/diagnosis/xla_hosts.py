@@ -116,13 +116,14 @@ def host(rank: RankTrace) -> Host:
         responsible=pl.col("name").cast(pl.String),
         event_id=pl.lit(None, pl.UInt32),
     )
+    waits = xla_awaited.in_a_row(rank, waits)
     saved = xla_saving.waits(saving, host_time.stepping_threads(rank))
     held = xla_awaited.held_back(rank, activities, pl.concat([waits, saved], how="diagonal"))
     launches, spent = _launches(rank, gaps), known.clear()
     # Where devices are threads of the host, what it does beside them is no matter of launching in time.
     if not xla_gaps.is_on_host(rank) and not launches.is_empty():
         own = _own(rank, named)
-        stops = pl.concat([_lasting_launches(rank), xla_chains.waited(waits)["returned_ns"]])
+        stops = pl.concat([_lasting_launches(rank), xla_awaited.losing(waits)["returned_ns"]])
         ways = xla_chains.begun(gaps, stops, xla_awaited.lasting(own), waits)
         late = gaps.filter(pl.col("window").is_in(pl.lit(ways["window"]).implode())).select(
             "window", "start_ns", "end_ns"
