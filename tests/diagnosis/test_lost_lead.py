@@ -37,11 +37,13 @@ def steps(
     reader: tuple[tuple[str, str], ...] = ITEM,
     unprofiled_step_ms: float | None = None,
     waited_us: int = 0,
+    then: tuple[str, str, int] | None = None,
     **metadata: Any,
 ) -> pl.DataFrame:
     """The causes of steps of layers, each of kernels that take so long, and whose result is read or not.
 
-    Every launch takes the host LAUNCH_US. A read waits until the device has done all, and all times follow from that.
+    Every launch takes the host LAUNCH_US. A read waits until the device has done all, and all times follow from that;
+    ``then`` the host may do something else, of a category and a name, for so many us.
     At first the host has waited for work that was not recorded.
     """
     events, host, device, correlation = [], waited_us, waited_us, 0
@@ -68,6 +70,9 @@ def steps(
                     event("cuda_runtime", "cudaStreamSynchronize", host + 1, until - host - 1),
                 ]
                 host = until + 3
+            if then:
+                events.append(event(then[0], then[1], host, then[2]))
+                host += then[2] + 1
         events.append(event("user_annotation", f"ProfilerStep#{step}", begin, host - begin))
     write_trace(folder / "rank-0.json", events=events, **metadata)
     return holotrace.open(folder).causes(unprofiled_step_ms=unprofiled_step_ms)
@@ -83,6 +88,20 @@ def test_launching_too_late_after_a_read_is_what_the_read_costs_and_its_line_is_
     assert "aten::item (train.py(7): check)" in found["message"]
     # Of all that the device waits, but for the first launch of all.
     assert found["cost_ns"] >= 0.9 * holotrace.open(tmp_path).time_breakdown()["idle_ns"][0]
+
+
+@pytest.mark.parametrize(
+    ("category", "name"), [("user_annotation", "track_tokens"), ("python_function", "hooks.py(5): track_tokens")]
+)
+def test_what_a_host_does_after_it_has_waited_is_named_however_short_it_is(
+    tmp_path: Path, category: str, name: str
+) -> None:
+    """Servers were told to synchronize, or to be launch-bound, as each turn had less than 1 ms of it."""
+    found = steps(tmp_path, FAST_HOST, reads=True, then=(category, name, 200)).to_dicts()
+    assert (found[0]["cause"], found[0]["responsible"]) == ("python-function", name)
+    assert found[0]["cost_ns"] == pytest.approx(200_000 * 4 * LAYER, rel=0.1)
+    short = steps(tmp_path, FAST_HOST, reads=True, then=(category, name, 40)).to_dicts()
+    assert [each["cause"] for each in short] == ["synchronization"]
 
 
 def test_launching_too_late_after_a_read_within_an_evaluation_is_a_part_of_that(tmp_path: Path) -> None:

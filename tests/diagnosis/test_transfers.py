@@ -306,6 +306,12 @@ def test_activations_that_are_gathered_and_scattered_again_cannot_be_prefetched(
     assert _least_ratio(found, 2, shares_cores=False) == ratio
 
 
+def test_a_wait_exposes_no_gathers_of_activations() -> None:
+    """Reading a value in each layer was worth 2.9 ms of 66 under tensor parallelism, and saved 0.9 ms."""
+    waits = [[each.cause for each in gathers(waits_in="aten::item", order=order)] for order in ("gs" * 8, "g" * 8)]
+    assert [SYNCHRONIZATION in causes for causes in waits] == [False, True]
+
+
 @pytest.mark.parametrize("is_slow", [False, True])
 def test_exchanges_of_other_tokens_in_each_step_are_compared_by_their_rate(is_slow: bool) -> None:
     """No two exchanges of experts have equal sizes, so that a link that became slow was slow for the gradients only."""

@@ -22,6 +22,7 @@ from holotrace.diagnosis import (
     idle,
     less_ahead,
     not_recorded,
+    of_functions,
     one_cause,
     over_time,
     pairs,
@@ -43,6 +44,7 @@ from holotrace.diagnosis.classes import (
     EVALUATION,
     EXPERTS,
     EXPOSED,
+    FUNCTION,
     INEFFICIENT,
     INPUT,
     LAUNCH,
@@ -65,7 +67,6 @@ from holotrace.diagnosis.classes import (
 from holotrace.diagnosis.cores import DEVICE
 from holotrace.diagnosis.hidden import with_hidden
 from holotrace.diagnosis.meetings import Change, Meetings, together
-from holotrace.diagnosis.of_functions import CALL_NS
 from holotrace.diagnosis.small_kernels import REPEATED
 from holotrace.diagnosis.texts_on_host import OF_HOSTS, XLA_OF_HOSTS
 from holotrace.diagnosis.transfers import ABSENT, EXPOSES, gathers_parameters
@@ -325,13 +326,12 @@ def _least_ratio(candidate: Candidate, rank_count: int, *, shares_cores: bool) -
     is_of_some = 0 < len(candidate.ranks) < rank_count
     if candidate.cause == COPY:
         return _least_copied_ratio(candidate, is_of_some=is_of_some)
-    # A device may wait in several parts for what its host is in once.
-    lasted_ns = max(_mean_ns(candidate), candidate.evidence.get(CALL_NS, 0)) if candidate.cause == INPUT else 0
-    if candidate.cause == INPUT and lasted_ns < (_HANDED_OVER_NS if is_of_some else idle.SHORT_NS):
-        # Any loader takes as long to hand over a batch that is ready; only some stages of a pipeline have one.
+    # Any loader takes as long to hand over a batch, which some stages of a pipeline have; any program does something.
+    short_ns = {INPUT: _HANDED_OVER_NS} if is_of_some else {INPUT: idle.SHORT_NS, FUNCTION: idle.SHORT_NS}
+    if of_functions.lasted_ns(candidate) < short_ns.get(candidate.cause, 0):
         return USUAL[LAUNCH]
     is_usual = not is_of_some or candidate.cause in (QUEUED, PIPELINE)
-    return max(FLOOR_RATIO, USUAL.get(candidate.cause, 0.0)) if is_usual else FLOOR_RATIO
+    return max(FLOOR_RATIO, USUAL.get(candidate.cause, 0.0) if is_usual else 0.0)
 
 
 def _least_copied_ratio(candidate: Candidate, *, is_of_some: bool) -> float:
@@ -369,10 +369,6 @@ def _least_exposed_ratio(candidate: Candidate) -> float:
     if candidate.evidence.get("bucket_count", 1) >= _SEVERAL:
         return _AT_ONCE_RATIO
     return _BETWEEN_RATIO if several else USUAL[EXPOSED]
-
-
-def _mean_ns(candidate: Candidate) -> float:
-    return float(candidate.evidence["time_ns"]) / max(1, int(candidate.evidence["count"]))
 
 
 def _visits(come: pl.DataFrame) -> pl.DataFrame:

@@ -230,7 +230,7 @@ def traits(name: str, category: str) -> int:
         found |= _MODULE if is_module(name) else _FUNCTION
     is_phase = category == "user_annotation" and _PHASES.search(name) is not None
     if is_of_program(name, category) and not is_phase:
-        found |= _OWN
+        found |= _OWN | (_TASK if category == "user_annotation" else 0)
     if category == "python_function" and _FILE.search(name) and not _OF_FRAMEWORK.search(name):
         found |= _TASK
     if is_phase or _CONTAINERS.search(name):

@@ -69,10 +69,12 @@ def with_lost_kernels(kinds: pl.DataFrame) -> list[int]:
 def with_others_pooled(kinds: pl.DataFrame, rank: int) -> pl.DataFrame:
     """The work of one rank; kinds of which it has more or fewer than most, such as shapes of experts, are one per name.
 
-    What only some other rank has in another number is equal work on this one.
+    What only some other rank has in another number is equal work on this one, unless most have: then the median may be
+    the rank itself.
     """
-    is_own = (pl.col("rank") == rank) & (pl.col("count") != pl.col("usual_count"))
-    differs = is_own.any().over(*KIND) | (pl.col("usual_count") == 0)
+    is_usual = pl.col("count") == pl.col("usual_count")
+    is_own = (pl.col("rank") == rank) & ~is_usual
+    differs = is_own.any().over(*KIND) | (pl.col("usual_count") == 0) | (is_usual.mean().over(*KIND) <= 0.5)
     marked = kinds.with_columns(differs=differs)
     pooled = marked.filter("differs").group_by("rank", "name", "operator").agg(pl.col("time_ns").sum())
     usual = pl.col("time_ns").quantile(0.5, "lower").over("name", "operator")

@@ -361,8 +361,8 @@ def _told(idle: pl.DataFrame, rank: RankTrace) -> Gaps:
     shares = open_calls.NO_SHARES if queued.is_empty() else _all_of(queued, QUEUED)
     if calls.is_empty() or waiting.is_empty():
         return Gaps(found, pl.concat([shares, _all_of(waiting, UNRECORDED)]), waiting, None)
-    main, nothing, on_host = rank.cached(main_thread), rank.cached(telling_nothing), rank.computes_on_host
-    told = open_calls.of(calls, waiting, fallback=main, ignored=nothing, together=on_host)
+    main, nothing = rank.cached(main_thread), rank.cached(telling_nothing)
+    told = open_calls.of(calls, waiting, fallback=main, ignored=nothing, together=True)
     numbered = told.shares.clone().replace_column(0, waiting["window"][told.shares["window"]])
     numbered = other_thread.instead_of_pauses(numbered, waiting, calls, rank)
     by_host = _after_waiting(_in_one(numbered, waiting), waiting, calls, rank)[:, shares.columns]

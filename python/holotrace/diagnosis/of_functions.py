@@ -39,6 +39,12 @@ def times(job: Job) -> pl.DataFrame:
     return times.with_columns(pl.col("name").str.replace_all(NUMBERED, "$1"))
 
 
+def lasted_ns(found: Candidate) -> float:
+    """How long a call of what is responsible takes: a device may wait in several parts for what its host is in once."""
+    mean_ns = float(found.evidence.get("time_ns", 0)) / max(1, int(found.evidence.get("count", 1)))
+    return max(mean_ns, float(found.evidence.get(CALL_NS, 0)))
+
+
 def everybodys_ratio(cause: str, name: str | None, excess: pl.DataFrame, functions: pl.DataFrame, job: Job) -> float:
     """Of a function that some ranks' devices wait for, for which part the other hosts are in it while they wait too.
 

@@ -94,7 +94,7 @@ def of(
         fallback: The number of the thread that tells where nothing is open on that one; the main one by default.
         ignored: Which calls tell nothing.
         together: Whether short calls of a function that launches nothing are told where they last in all windows, too,
-            as where windows end with each operator.
+            as where windows end with each operator, or a server has one in each turn.
     """
     main = main_thread(calls) if fallback is None else fallback
     placed = windows[:, ["start_ns", "end_ns"]].hstack(codes(windows[:, ["tid"]]))

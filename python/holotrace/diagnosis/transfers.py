@@ -159,11 +159,14 @@ def _slow_steps(meetings: pl.DataFrame, ranks: tuple[int, ...]) -> Iterator[Cand
 def _held_back(meetings: pl.DataFrame) -> pl.DataFrame:
     """Gathers that would have been on their way earlier, had most hosts not waited for their devices before them.
 
-    The first of a step gathers what the step before has changed last, and cannot be.
+    The first of a step gathers what the step before has changed last, and cannot be; nor can those of what was computed
+    last, which is scattered again.
     """
-    gathers = meetings.filter(pl.col("collective").str.contains(_GATHER)).sort("come_ns")
+    gathers = _with_next(meetings).filter(pl.col("collective").str.contains(_GATHER)).sort("come_ns")
     is_first = pl.int_range(pl.len()).over("step", "group_ranks") == 0
-    held = gathers.filter(~is_first, pl.col("held_back") > _MOSTLY_RATIO, pl.col("exposed_transfer_ns") > 0)
+    scattered = pl.col("is_scattered").mean().over("member_ranks", "collective", "element_count")
+    of_parameters = gathers.filter(~is_first, scattered <= _SCATTERED_RATIO)
+    held = of_parameters.filter(pl.col("held_back") > _MOSTLY_RATIO, pl.col("exposed_transfer_ns") > 0)
     return held.sort("match")
 
 

@@ -21,7 +21,7 @@ pub mod traits {
     pub const RANGE: u16 = 512;
     /// Waits for another thread.
     pub const IDLE: u16 = 1024;
-    /// A function of anybody's but the framework's.
+    /// A function of anybody's but the framework's, or a range that the program named.
     pub const TASK: u16 = 2048;
 }
 
