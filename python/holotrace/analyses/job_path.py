@@ -55,8 +55,8 @@ def _by_name(parts: Rows) -> pl.DataFrame:
         path_number=_numbered(shared["path"], ("first_rank", "step"))[own["path"]],
         # All threads of a host are one lane.
         lane_number=_numbered(shared["place"], ("rank", "lane"))[own["place"]],
-        kind_number=_in_alphabet(own["kind"]),
-        name_number=_in_alphabet(own["name"]),
+        kind_number=groups.in_alphabet(own["kind"]),
+        name_number=groups.in_alphabet(own["name"]),
     )
     key = pl.col("path_number")
     for name in numbered.columns[1:]:
@@ -88,13 +88,6 @@ def _numbered(table: pl.DataFrame, by: Sequence[str]) -> pl.Series:
     found = shown.join(places, on=by, how="left", nulls_equal=True, maintain_order="left")
     place: pl.Series = found["place"].cast(pl.Int64)
     return place
-
-
-def _in_alphabet(labels: pl.Series) -> pl.Series:
-    """The place of each label in the order of their texts; none comes last."""
-    place = pl.col("place").cast(pl.Int64)
-    numbers = groups.in_alphabet(labels).to_frame("place")
-    return numbers.select(place.fill_null(place.max().fill_null(0) + 1)).to_series()
 
 
 @per_job(

@@ -200,7 +200,7 @@ def matched(calls: pl.DataFrame) -> pl.DataFrame:
     return (
         ordered.filter(members > 1, pl.len().over("match") == members)
         .with_columns(match=pl.col("match").rle_id())
-        .drop(*together, "series")
+        .drop(together)
     )
 
 
@@ -281,6 +281,7 @@ def _by_sequence(calls: pl.DataFrame) -> pl.DataFrame:
             # Operations that were issued as one share a number.
             occurrence=pl.int_range(pl.len(), dtype=pl.Int64()).over("series", "sequence"),
         )
+        .drop("series")
     )
 
 
@@ -293,12 +294,8 @@ def _by_order(calls: pl.DataFrame) -> pl.DataFrame:
     ordinal = pl.int_range(pl.len(), dtype=pl.Int64()).over("series")
     return (
         ordered.join(shifts, on="series", how="left", maintain_order="left")
-        .with_columns(
-            position=ordinal + pl.col("shift").fill_null(0),
-            occurrence=pl.lit(0, pl.Int64()),
-            series=pl.col("series").cast(pl.Int64),
-        )
-        .drop("shift")
+        .with_columns(position=ordinal + pl.col("shift").fill_null(0), occurrence=pl.lit(0, pl.Int64()))
+        .drop("series", "shift")
     )
 
 

@@ -54,7 +54,7 @@ def order(rows: pl.DataFrame, by: Sequence[str]) -> pl.Series | None:
 
 
 def in_alphabet(labels: pl.Series) -> pl.Series:
-    """The place of each label in the order of the texts of all of them; null for none."""
+    """The place of each label in the order of the texts of all of them; none comes last."""
     texts = labels.unique().drop_nulls().cast(pl.String).sort()
-    place: pl.Series = labels.cast(pl.Enum(texts)).to_physical()
-    return place
+    place: pl.Series = labels.cast(pl.Enum(texts)).to_physical().cast(pl.Int64)
+    return place.fill_null(len(texts)) if place.null_count() else place

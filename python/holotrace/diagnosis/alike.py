@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from holotrace.diagnosis import account
+from holotrace.diagnosis.candidates import by_kind
 
 
 def rows(rows: pl.DataFrame) -> pl.DataFrame:
@@ -23,4 +24,4 @@ def rows(rows: pl.DataFrame) -> pl.DataFrame:
         is_work = pl.col("row") == account.WORK
         of_kernel = pl.when(is_work).then(pl.col("detail").str.replace(r"\|[^|]*$", "|"))
         rows = rows.with_columns(operator=pl.when(~is_work).then("operator"), detail=pl.coalesce(of_kernel, "detail"))
-    return rows if rows["row"].is_sorted() else rows.sort("row", maintain_order=True)
+    return by_kind(rows)

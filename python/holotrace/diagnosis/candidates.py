@@ -57,14 +57,18 @@ class Job:
     @cached_property
     def _kinds(self) -> dict[str, pl.DataFrame]:
         """The rows of each kind: some fifty questions are asked of one, and a copy of all is much of the memory."""
-        kind = self.rows["row"]
-        rows = self.rows if kind.is_sorted() else self.rows.sort("row", maintain_order=True)
+        rows = by_kind(self.rows)
         lengths = rows["row"].rle().struct.unnest()
         begins = lengths["len"].cum_sum() - lengths["len"]
         return {
             kind: rows[begin : begin + count]
             for count, kind, begin in lengths.hstack([begins.alias("begin")]).iter_rows()
         }
+
+
+def by_kind(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows, those of a kind together and in their order."""
+    return rows if rows["row"].is_sorted() else rows.sort("row", maintain_order=True)
 
 
 def beyond_others(frame: pl.DataFrame, job: Job, by: tuple[str, ...]) -> pl.DataFrame:
