@@ -109,6 +109,25 @@ def test_the_line_to_change_is_told_of_each_class(
     assert stands(tmp_path, cause, names, call=call)["message"].endswith(", called in run.py(99): finish")
 
 
+def test_the_runtime_that_makes_a_graph_ready_compiles(tmp_path: Path) -> None:
+    """As where a graph is captured anew for each shape: it was told to pause without calling anything."""
+    row = stands(tmp_path, "compilation", ("runner.py(41): capture_graph",), call="cudaGraphInstantiateWithFlags")
+    assert row["message"].endswith("cudaGraphInstantiateWithFlags, called in runner.py(41): capture_graph")
+
+
+def test_a_host_that_stands_still_in_the_runtime_is_told_to_be_there(tmp_path: Path) -> None:
+    drawn = Drawn()
+    for step in range(STEPS):
+        begun = drawn.host
+        for place in range(KERNELS):
+            drawn.launch(LONG_US)
+            if (step, place) == (0, 3):
+                drawn.stand(("run.py(99): finish",), "cudaStreamWaitEvent")
+        drawn.events.append(event("user_annotation", f"ProfilerStep#{step}", begun, drawn.host - begun))
+    message = told(tmp_path, drawn, "host-pause")["message"]
+    assert "The host of rank 0 stands still in cudaStreamWaitEvent, and" in message
+
+
 def test_garbage_that_python_collects_by_itself_is_nobodys(tmp_path: Path) -> None:
     row = stands(tmp_path, "garbage-collection", ("run.py(99): finish", "gc: generation 2"))
     assert "called in" not in row["message"]

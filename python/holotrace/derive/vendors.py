@@ -49,7 +49,7 @@ class Vendor:
     copying: tuple[str, ...] = ()
     """How the names of host calls begin that copy memory."""
     loading_code: tuple[str, ...] = ()
-    """How the names of host calls begin that load or link code for a device, which compiles it."""
+    """How the names of host calls begin that load or link code for a device, or make a graph ready to run."""
     asking: Calls = NONE
     """Host calls that only ask for something the runtime knows, and return at once."""
     recording: Calls = NONE
@@ -142,7 +142,10 @@ NVIDIA = Vendor(
         *("cuMemAlloc", "cuMemFree", "cuMemCreate", "cuMemMap", "cuMemUnmap", "cuMemRelease"),
     ),
     copying=("cudaMemcpy", "cuMemcpy"),
-    loading_code=("cudaModuleLoadData", "cudaLibraryLoadData", "cuModuleLoadData", "cuLibraryLoadData", "cuLink"),
+    loading_code=(
+        *("cudaModuleLoadData", "cudaLibraryLoadData", "cuModuleLoadData", "cuLibraryLoadData", "cuLink"),
+        *("cudaGraphInstantiate", "cuGraphInstantiate"),
+    ),
     version=Version("cuda_runtime_version", "CUDA", 1000, 10),
     collectives="NCCL",
     kinds=(
@@ -182,7 +185,7 @@ AMD = Vendor(
     recording=frozenset({"hipEventRecord"}),
     allocating=("hipMalloc", "hipExtMalloc", "hipFree", "hipHostAlloc", "hipHostRegister", "hipMemPool"),
     copying=("hipMemcpy",),
-    loading_code=("hipModuleLoad",),
+    loading_code=("hipModuleLoad", "hipGraphInstantiate"),
     version=Version("hip_runtime_version", "ROCm", 10_000_000, 100_000),
     collectives="RCCL",
     exceptions=(

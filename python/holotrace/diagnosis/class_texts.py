@@ -41,8 +41,8 @@ CLASSES: Mapping[str, Class] = {
         "Keep shapes from changing (pad to a few sizes, mark_dynamic), compile before the measured steps, and keep the "
         "caches of the compiler between runs (TORCHINDUCTOR_FX_GRAPH_CACHE=1). TORCH_LOGS=recompiles says why.",
         seen=(
-            "Compiling ranges or functions of Dynamo, Inductor or Triton, the driver loading modules, or kernels that "
-            "are run to find the fastest."
+            "Compiling ranges or functions of Dynamo, Inductor or Triton, the driver loading modules or making "
+            "captured graphs ready, or kernels that are run to find the fastest."
         ),
         confused="Running compiled code: the functions that wrap it are not counted.",
     ),

@@ -21,6 +21,8 @@ UNEVEN_TIMES = ("take unequally long for calls of equal shapes", "takes the long
 COPYING = " between copies from the device, as in saving a checkpoint or working on results"
 # Of ranks and steps that are told one by one; the columns of the table have all.
 _MOST_RUNS = 6
+# A call of the runtime, by itself or within what called it.
+_OF_RUNTIME = re.compile(r"(^|\()(cuda|cu|hip|ur|ze)[A-Z]\w+\)?$")
 _LONG_NAME = 80  # characters
 # What hosts do while their devices work, which costs only what they stand still for later.
 LESS_AHEAD = (
@@ -52,6 +54,8 @@ def pauses(what: str, meanwhile: str = "", *, is_launch: bool) -> str:
     in_what = f" in {what}" if what else ""
     if meanwhile:
         return f"pauses{in_what}{meanwhile}"
+    if _OF_RUNTIME.search(what):
+        return f"stands still{in_what}"
     # A function may compute by itself where it calls nothing.
     own = "its own code, " if classes.is_file_of_program(what) else ""
     return f"pauses{in_what} without calling anything ({own}garbage collection, another process)"
