@@ -65,6 +65,10 @@ def told(tmp_path: Path, drawn: Drawn, cause: str) -> dict[str, Any]:
 
 def stands(tmp_path: Path, cause: str, names: tuple[str, ...], *, call: str = "", launches: bool = False) -> Any:
     """What is told of steps in which the host stands still after its device has nothing left to do."""
+    return told(tmp_path, standing(names, call=call, launches=launches), cause)
+
+
+def standing(names: tuple[str, ...], *, call: str = "", launches: bool = False) -> Drawn:
     drawn = Drawn()
     for step in range(STEPS):
         begun = drawn.host
@@ -76,7 +80,7 @@ def stands(tmp_path: Path, cause: str, names: tuple[str, ...], *, call: str = ""
         if launches:
             drawn.within(OWN, own)
         drawn.events.append(event("user_annotation", f"ProfilerStep#{step}", begun, drawn.host - begun))
-    return told(tmp_path, drawn, cause)
+    return drawn
 
 
 @pytest.mark.parametrize("library", ["tenacity/nap.py(31): sleep", "wandb/sdk/lib/retry.py(9): wait"])
@@ -126,6 +130,17 @@ def test_a_host_that_stands_still_in_the_runtime_is_told_to_be_there(tmp_path: P
         drawn.events.append(event("user_annotation", f"ProfilerStep#{step}", begun, drawn.host - begun))
     message = told(tmp_path, drawn, "host-pause")["message"]
     assert "The host of rank 0 stands still in cudaStreamWaitEvent, and" in message
+
+
+def test_a_wait_and_what_the_host_stands_still_in_after_it_cost_no_more_than_the_device_had_nothing_to_do(
+    tmp_path: Path,
+) -> None:
+    """Reading the loss was told to cost 60 of 100 ms, of which 40 would be saved without it, and the pause 21 more."""
+    write_trace(tmp_path / "rank-0.json", events=standing(("run.py(99): finish",), call="cudaStreamWaitEvent").events)
+    costs = {row["cause"]: row["cost_ns"] / 1e6 for row in holotrace.open(tmp_path).causes().to_dicts()}
+    # In the time that the device takes for a step the host could launch the next one.
+    assert costs["synchronization"] == pytest.approx(STEPS * (KERNELS * (LONG_US - LAUNCH_US)) / 1e3, rel=0.02)
+    assert sum(costs.values()) <= STEPS * (STANDS_US + 100) / 1e3
 
 
 def test_garbage_that_python_collects_by_itself_is_nobodys(tmp_path: Path) -> None:

@@ -88,7 +88,9 @@ def rows(rank: RankTrace) -> pl.DataFrame:
         stops = stops.with_columns(
             won_ns=pl.when(is_copy).then(intervals.uncovered_ns(spans, free)).otherwise("won_ns")
         )
-    stops = stops.join(_lost(rank), on="event_id", how="left", maintain_order="left")
+    stops = stops.join(_lost(rank, stops), on="event_id", how="left", maintain_order="left")
+    # What is laid to a wait anyway uses up what the host would be ahead.
+    stops = stops.with_columns(pl.col("won_ns") - pl.col("laid_ns").fill_null(0))
     # Some classes are one thing, whatever names it has.
     key = pl.when(pl.col("cause").is_in(BY_NAME)).then("responsible").alias("key")
     things = done(
@@ -136,10 +138,13 @@ def _for_nothing(stops: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _lost(rank: RankTrace) -> pl.DataFrame:
-    """For how long devices had nothing to do after each wait for them, because of it."""
-    lost = rank.cached(host.gaps).lazy().filter(pl.col("cause") == SYNCHRONIZATION).group_by("event_id")
-    return done(lost.agg(pl.col("share_ns").sum().alias("lost_ns")))
+def _lost(rank: RankTrace, stops: pl.DataFrame) -> pl.DataFrame:
+    """For how long devices had nothing to do because of each wait, ``lost_ns``, and since it returned, ``laid_ns``."""
+    waits = stops.lazy().filter(pl.col("cause") == SYNCHRONIZATION).select("event_id", "returned_ns").unique("event_id")
+    lost = rank.cached(host.gaps).lazy().filter(pl.col("cause") == SYNCHRONIZATION).join(waits, on="event_id")
+    is_later = pl.col("when_ns") >= pl.col("returned_ns")
+    sums = {"lost_ns": pl.col("share_ns").sum(), "laid_ns": pl.col("share_ns").filter(is_later).sum()}
+    return done(lost.group_by("event_id").agg(**sums))
 
 
 def _standing(rank: RankTrace) -> pl.DataFrame:
