@@ -179,6 +179,12 @@ def test_scopes_of_the_jax_program_are_its_modules(capture: Captures) -> None:
     assert table["self_ns"].sum() == whole == capture(JAX).hlo_ops()["self_ns"].sum()
 
 
+@pytest.mark.parametrize("name", [JAX, TORCH])
+def test_ranges_of_the_host_are_no_modules_of_programs(capture: Captures, name: str) -> None:
+    """The range in which the loss is printed was told to be the module of what the step before had traced."""
+    assert capture(name).modules().is_empty()
+
+
 def test_the_devices_of_two_hosts(capture: Captures) -> None:
     table = capture(HOSTS).duty_cycle()
     assert table.select("rank", "device").rows() == [(0, 0), (0, 1), (1, 2048), (1, 2049)]

@@ -10,7 +10,7 @@ from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Tree
 from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit
-from holotrace.core.tables import CPU_OPS, STEPS
+from holotrace.core.tables import CPU_OPS, STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import modelled_work, module_calls, module_work
 from holotrace.derive.steps import launched_in
@@ -24,6 +24,7 @@ MUCH, NOTICED_NS = 0.02, 1_000_000
 _SHOWN = pl.col("module").str.extract(r"([^/]*/?[^/]*)$")
 _TERA = 1000  # operations per nanosecond are thousandths of TFLOP/s
 _STEPS = STEPS.only("step", "start_ns", "end_ns")
+_INSTRUCTIONS = XLA_OPS.only("event_id")
 _OF_WORK = ("event_count", "self_ns", "backward_ns", "computing_ns", "known_ns")
 _OF_CALLS = ("flops", "held_flops", "at_peak_as", "shaped_count")
 _SUMS = (*_OF_WORK, *_OF_CALLS)
@@ -68,16 +69,16 @@ def modules(rank: RankTrace, *, by_class: bool = False, by_step: bool = False) -
     ranges (`record_function`) and the graphs of `torch.compile` take the place of modules. Kernels and copies belong to
     the innermost module within which they were launched; those of the backward pass belong to the module of their
     forward operators, which autograd numbers. The wrappers of DDP, FSDP, `torch.compile` and checkpointing count as the
-    module that they wrap. A row without a module holds work launched outside of all modules. In XLA profiles, see the
-    analysis scopes instead; executions of compiled programs are in the table `modules` (`holotrace show
-    modules-table`).
+    module that they wrap. A row without a module holds work launched outside of all modules. There are none in XLA
+    profiles, where the analysis scopes tells this; executions of compiled programs are in the table `modules`
+    (`holotrace show modules-table`).
 
     Args:
         by_class: One row per class, not one per module; modules inside others of their class count once.
         by_step: One row for each step too.
     """
-    places = module_calls.places(rank)
-    if places.is_empty():
+    # Of programs of XLA the scopes tell this: ranges are left before what was traced in them begins.
+    if rank.count(_INSTRUCTIONS) or (places := module_calls.places(rank)).is_empty():
         return modules.nothing.drop("rank")
     whole = pl.lit(None, pl.Int64()).alias("step")
     work = rank.cached(_on_device).lazy().with_columns(pl.col("step") if by_step else whole)
