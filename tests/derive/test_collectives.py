@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 
 import polars as pl
 import pytest
 
+import holotrace
 from drawing import described, trace
 from holotrace.core.schema import empty
 from holotrace.core.tables import RANK
 from holotrace.derive import collectives
 from holotrace.derive.collectives import CALLS, by_member, matched
+from xplane_files import Event, Line, Plane, space
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -179,3 +182,22 @@ def test_ranks_of_which_no_operators_were_recorded_meet_those_that_are_in_the_sa
     assert (found.height, together) == (24, {(0, 1), (2, 3), (0, 1, 2, 3)})
     assert found["event_id"].list.len().unique().to_list() == [1]
     assert found["collective"].to_list() == [["allreduce"]] * 24
+
+
+def test_a_collective_of_all_devices_is_in_no_group_of_those_beside_it(tmp_path: Path) -> None:
+    """Programs of XLA name no groups where all devices take part; the line of a TPU shows collectives of any."""
+    ops = [
+        Event(
+            f"%all-reduce.{at} = f32[8] all-reduce(f32[8] %p), replica_groups={groups}",
+            at * 10**8,
+            10**7,
+            {"hlo_category": "all-reduce"},
+            f"all-reduce.{at}",
+        )
+        for at, groups in enumerate(("{{0,1},{2,3}}", "{}"))
+    ]
+    path = tmp_path / "host.xplane.pb"
+    programs = [Event("jit_f(1)", 0, 2 * 10**8)]
+    path.write_bytes(space(Plane("/device:TPU:0", [Line("XLA Modules", programs, id=2), Line("XLA Ops", ops, id=3)])))
+    found = holotrace.open(path).communication().select("group", "group_ranks").sort("group")
+    assert found["group_ranks"].to_list() == ["[[0,1],[2,3]]", None]

@@ -266,9 +266,10 @@ def _peer(rank: int) -> pl.Expr:
 
 
 def _of_queue(column: str) -> pl.Expr:
-    """The column, where it is null that of the other calls on the same queue if these agree."""
+    """The column, where no group is known that of the other calls on the same queue if these agree."""
     one = pl.col(column).drop_nulls()
-    return pl.coalesce(column, pl.when(one.n_unique().over("stream") == 1).then(one.first().over("stream")))
+    is_one = pl.col("group").is_null() & (one.n_unique().over("stream") == 1)
+    return pl.coalesce(column, pl.when(is_one).then(one.first().over("stream")))
 
 
 def _by_sequence(calls: pl.DataFrame) -> pl.DataFrame:

@@ -45,9 +45,30 @@ def test_a_collective_beside_other_work_is_hidden_by_it(tmp_path: Path) -> None:
     assert drawn(tmp_path, OPS, [SPAN]).overlap()["hidden_ratio"].to_list() == [6 / 9]
 
 
-def test_a_collective_whose_span_was_not_recorded_is_there_in_pieces(tmp_path: Path) -> None:
-    kernels = drawn(tmp_path, OPS, []).kernels()
-    assert dict(kernels.select("name", "sum_ns").iter_rows())["all-gather-done.7"] == 2_000
+def test_a_collective_whose_span_was_not_recorded_is_one_event_from_its_start_to_its_end(tmp_path: Path) -> None:
+    measured = [op("all-gather-start.2", "all-gather-start", 0, 1, device_duration_ps=US), *OPS[1:]]
+    job = drawn(tmp_path, measured, [])
+    assert job.overlap()["hidden_ratio"].to_list() == [6 / 9]
+    assert dict(job.kernels().select("name", "sum_ns").iter_rows()) == {"all-gather-start.2": 9_000, "fusion.1": 6_000}
+
+
+def test_each_device_has_its_collectives_though_only_the_first_shows_their_spans(tmp_path: Path) -> None:
+    path = tmp_path / "host.xplane.pb"
+    first, second = ([Line("XLA Ops", OPS, id=3), Line("Async XLA Ops", spans, id=4)] for spans in ([SPAN], []))
+    path.write_bytes(space(Plane("/device:TPU:0", first), Plane("/device:TPU:1", second)))
+    events = holotrace.open(path).table("device_events").filter(pl.col("kind") == "communication")
+    assert events.select("device", "start_ns", "end_ns").rows() == [(0, 0, 9_000), (1, 0, 9_000)]
+
+
+def test_the_last_end_of_a_collective_that_began_before_the_recording_is_none(tmp_path: Path) -> None:
+    again = [op("fusion.1", "loop fusion", 20, 3), op("all-gather-start.2", "all-gather-start", 23, 1)]
+    events = drawn(tmp_path, [*OPS[1:], *again], []).table("device_events")
+    assert events.select("start_ns", "end_ns").sort("start_ns").rows() == [
+        (1_000, 7_000),
+        (7_000, 9_000),
+        (20_000, 23_000),
+        (23_000, 24_000),
+    ]
 
 
 def test_a_copy_beside_other_work_counts_for_what_the_device_executes_of_it(tmp_path: Path) -> None:

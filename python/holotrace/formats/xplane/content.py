@@ -11,7 +11,7 @@ import polars as pl
 from holotrace.core.on_demand import Held, OnDemand, Rows, whole
 from holotrace.core.source import STEPS_ARE_NUMBERED
 from holotrace.core.tables import ANNOTATIONS, BUFFERS, CPU_OPS, EVENTS, HOST_CALLS, INSTANTS, PYTHON_CALLS
-from holotrace.formats.xplane import host, notes, work
+from holotrace.formats.xplane import host, notes, spans, work
 from holotrace.formats.xplane.counted import counted
 from holotrace.formats.xplane.executions import Executed, executed
 from holotrace.formats.xplane.operations import operations
@@ -75,7 +75,7 @@ class Content:
             "annotations": self._annotations,
             "instants": self._instants,
             "launches": self._launches,
-            "collectives": lambda: work.collectives(self._executed.operations, self._is_counted),
+            "collectives": lambda: work.collectives(self._operations, self._is_counted),
             "steps": lambda: self._executed.steps.frame,
             "counters": self._counters,
             "memory": self._memory,
@@ -97,9 +97,14 @@ class Content:
         return executed(self.profile, counted(operations(self.profile, self._wanted), self._wanted))
 
     @cached_property
+    def _operations(self) -> Rows:
+        """Operations as the work of devices: asynchronous collectives are there while they go on."""
+        return spans.with_spans(self._executed.operations)
+
+    @cached_property
     def _is_counted(self) -> pl.Series:
         """Operations that are no more than what is inside them are left out: their parts are the work."""
-        return work.is_counted(self._executed.operations)
+        return work.is_counted(self._operations)
 
     @cached_property
     def _spans(self) -> Rows:
@@ -198,12 +203,12 @@ class Content:
         return OnDemand.of(spans, None if self._lasts else self._is_lasting(), **shown, **told)
 
     def _device_events(self, columns: Collection[str]) -> Held:
-        events = work.device_events(self._executed.operations, self._is_counted, columns)
-        runs = work.program_runs(self._executed.modules, self._executed.operations)
+        events = work.device_events(self._operations, self._is_counted, columns)
+        runs = work.program_runs(self._executed.modules, self._operations)
         return events if runs.is_empty() else pl.concat([whole(events), runs], how="diagonal").sort("event_id")
 
     def _launches(self) -> Held:
-        operations, modules = self._executed.operations, self._executed.modules
+        operations, modules = self._operations, self._executed.modules
         launched = operations.own if "launch_id" in operations.own.columns else operations.shared["stretch"]
         runs = work.program_runs(modules, operations).select("launch_id", device_event_id="event_id")
         runs = runs.drop_nulls("launch_id")
