@@ -17,6 +17,7 @@ from polars.testing import assert_frame_equal
 import drawing
 import xla_drawing
 from holotrace.analyses import ALL
+from holotrace.analyses.modules import modules
 from holotrace.cli import main
 from holotrace.cli.show import option
 from holotrace.core.analysis import Analysis
@@ -49,6 +50,15 @@ DRAWING = f"""
 """
 
 
+# The same without XLA, whose programs have no modules.
+_LINES = [line for line in DRAWING.splitlines() if line.split("|")[0].strip() not in xla_drawing.LABELS]
+WITHOUT_XLA = "\n".join(_LINES)
+
+
+def drawing_of(analysis: Analysis[Any]) -> str:
+    return WITHOUT_XLA if analysis is modules else DRAWING
+
+
 def options_of(analysis: Analysis[Any]) -> Iterator[dict[str, Any]]:
     """The default options, and each option once with another value."""
     yield {}
@@ -72,8 +82,7 @@ def test_keeps_its_schema_whatever_there_is_to_see(analysis: Analysis[Any]) -> N
 def test_says_nothing_of_a_rank_without_what_it_is_about(analysis: Analysis[Any]) -> None:
     in_traces = {table.name for table in KINETO.tables}
     if any(table.name not in in_traces for table in analysis.needs):
-        lines = [line for line in DRAWING.splitlines() if line.split("|")[0].strip() not in xla_drawing.LABELS]
-        assert analysis(draw("\n".join(lines))).is_empty()
+        assert analysis(draw(WITHOUT_XLA)).is_empty()
 
 
 def test_leaves_its_input_alone(analysis: Analysis[Any]) -> None:
@@ -87,11 +96,11 @@ def test_leaves_its_input_alone(analysis: Analysis[Any]) -> None:
 
 def test_needs_no_more_than_it_says_it_reads(analysis: Analysis[Any]) -> None:
     # Job.map hands out just these columns.
-    assert not analysis.part(narrowed(trace(DRAWING), analysis.reads), {}).is_empty()
+    assert not analysis.part(narrowed(trace(drawing_of(analysis)), analysis.reads), {}).is_empty()
 
 
 def test_the_order_of_events_changes_nothing(analysis: Analysis[Any]) -> None:
-    rank = narrowed(trace(DRAWING), analysis.reads)
+    rank = narrowed(trace(drawing_of(analysis)), analysis.reads)
     shuffled = {name: frame.reverse() for name, frame in rank.tables.items()}
     backwards = type(rank)(rank.rank, shuffled)
     for options in options_of(analysis):
@@ -99,7 +108,7 @@ def test_the_order_of_events_changes_nothing(analysis: Analysis[Any]) -> None:
 
 
 def test_the_order_of_ranks_changes_nothing(analysis: Analysis[Any]) -> None:
-    ranks = {5: trace(DRAWING), 2: trace("compute |AA.BB|"), 9: trace("comm |A|")}
+    ranks = {5: trace(drawing_of(analysis)), 2: trace("compute |AA.BB|"), 9: trace("comm |A|")}
     there, back = Job.from_ranks(ranks), Job.from_ranks(dict(reversed(ranks.items())))
     assert_frame_equal(analysis(there), analysis(back))
     shuffled = analysis(there).sample(fraction=1, shuffle=True, seed=1)
@@ -107,7 +116,7 @@ def test_the_order_of_ranks_changes_nothing(analysis: Analysis[Any]) -> None:
 
 
 def test_what_ranks_contribute_may_come_in_any_order(analysis: Analysis[Any]) -> None:
-    drawings = {5: DRAWING, 2: "compute |AA.BB|", 9: "comm |..CCCC.|"}
+    drawings = {5: drawing_of(analysis), 2: "compute |AA.BB|", 9: "comm |..CCCC.|"}
     parts = [analysis.part(narrowed(trace(text, rank), analysis.reads), {}) for rank, text in drawings.items()]
     there, back = (analysis.combine(order, {}).sort("rank", maintain_order=True) for order in (parts, parts[::-1]))
     assert_frame_equal(there, back)
