@@ -262,7 +262,7 @@ def vendor_section(vendor: Vendor) -> str:
             ("only ask", vendor.asking),
             ("allocate or free memory, whose names begin with", vendor.allocating),
             ("copy memory, whose names begin with", vendor.copying),
-            ("load code, whose names begin with", vendor.loading_code),
+            ("load code or make graphs ready, whose names begin with", vendor.loading_code),
         )
         if names
     ]

@@ -69,9 +69,9 @@ def modules(rank: RankTrace, *, by_class: bool = False, by_step: bool = False) -
     ranges (`record_function`) and the graphs of `torch.compile` take the place of modules. Kernels and copies belong to
     the innermost module within which they were launched; those of the backward pass belong to the module of their
     forward operators, which autograd numbers. The wrappers of DDP, FSDP, `torch.compile` and checkpointing count as the
-    module that they wrap. A row without a module holds work launched outside of all modules. There are none in XLA
-    profiles, where the analysis scopes tells this; executions of compiled programs are in the table `modules`
-    (`holotrace show modules-table`).
+    module that they wrap. A row without a module holds work launched outside of all modules. XLA profiles have no rows
+    here: the analysis scopes tells what their programs are made of, and the table `modules` holds the executions of
+    these (`holotrace show modules-table`).
 
     Args:
         by_class: One row per class, not one per module; modules inside others of their class count once.

@@ -71,6 +71,16 @@ def test_the_last_end_of_a_collective_that_began_before_the_recording_is_none(tm
     ]
 
 
+def test_a_collective_whose_end_was_lost_does_not_last_until_that_of_the_next(tmp_path: Path) -> None:
+    again = [
+        op("all-gather-start.2", "all-gather-start", 20, 1),
+        op("fusion.1", "loop fusion", 21, 6),
+        op("all-gather-done.7", "all-gather-done", 27, 2, GATHER_DONE),
+    ]
+    events = drawn(tmp_path, [*OPS[:2], *again], []).table("device_events").filter(pl.col("kind") == "communication")
+    assert events.select("start_ns", "end_ns").rows() == [(20_000, 29_000)]
+
+
 def test_a_copy_beside_other_work_counts_for_what_the_device_executes_of_it(tmp_path: Path) -> None:
     ops = [
         op("copy-start.1", "copy-start", 0, 1),

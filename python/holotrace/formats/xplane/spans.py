@@ -38,7 +38,8 @@ def with_spans(operations: Rows) -> Rows:
     ran = ran.filter(~pl.col("is_span")).join(shown, on=_KEY, how="anti").sort("start_ns")
     ends = ran.filter(is_end).select(*_KEY, "start_ns", until_ns="end_ns")
     found = ran.filter(~is_end).join_asof(ends, on="start_ns", by=_KEY, strategy="forward", check_sortedness=False)
-    spans = found.drop_nulls("until_ns")
+    # Of several that began before one end, the others lost theirs.
+    spans = found.drop_nulls("until_ns").unique([*_KEY, "until_ns"], keep="last", maintain_order=True)
     return operations if spans.is_empty() else _lasting(operations, spans)
 
 
