@@ -273,3 +273,11 @@ def test_lookup_in_tables_says_that_its_rows_are_not_recorded() -> None:
 
 def test_number_that_is_none_gives_no_figure() -> None:
     assert told("aten::mul", ([4], LONG), "nonsense").moved_bytes is None
+
+
+def test_number_without_text_is_taken_for_granted() -> None:
+    arguments = ([[4, 8], [], [], []], [FLOAT, "ScalarList", "Scalar", ""], [[8, 1], [], [], []])
+    recorded = holotrace.operator_work("aten::sum", *arguments, ["", "[1]", "False", ""])
+    lost = holotrace.operator_work("aten::sum", *arguments, ["", "", "", ""])
+    assert (recorded.moved_bytes, recorded.confidence) == (4 * 32 + 16, "exact")
+    assert (lost.moved_bytes, lost.confidence) == (4 * 32 + 4, "estimate")

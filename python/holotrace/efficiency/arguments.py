@@ -206,7 +206,9 @@ class Arguments:
     def _is_empty(self, place: int, has_default: bool) -> bool:
         """Whether nothing was given at that place, so that the default counts."""
         nothing = self.text(place) in ("", "None")
-        if nothing and has_default and not self.scalars and place < len(self.types):
+        # A number that is given has a text in recordings that have texts.
+        is_lost = place < len(self.types) and (not self.scalars or self.types[place] in ("Scalar", "ScalarList"))
+        if nothing and has_default and is_lost:
             self.supposed.add(place)
         return nothing
 
