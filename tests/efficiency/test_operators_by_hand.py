@@ -281,3 +281,12 @@ def test_number_without_text_is_taken_for_granted() -> None:
     lost = holotrace.operator_work("aten::sum", *arguments, ["", "", "", ""])
     assert (recorded.moved_bytes, recorded.confidence) == (4 * 32 + 16, "exact")
     assert (lost.moved_bytes, lost.confidence) == (4 * 32 + 4, "estimate")
+
+
+def test_list_that_is_joined_into_another_type_is_no_exact_figure() -> None:
+    dims, types = [[[8, 16], [8, 16]], [], [], [4, 64]], ["TensorList", "Scalar", "Scalar", FLOAT]
+    found = holotrace.operator_work(
+        "aten::_chunk_cat", dims, types, [[[16, 1]] * 2, [], [], [64, 1]], ["", "0", "4", ""]
+    )
+    assert (found.moved_bytes, found.confidence) == (2 * 4 * 256, "estimate")
+    assert found.assumed == "the elements of the list are of the result's type"

@@ -12,6 +12,7 @@ from holotrace.efficiency.unknown import Unknown
 # Of lists a trace has no type; half-precision is what models are joined in most.
 _LIST_TYPE = "c10::BFloat16"
 _LIST_SAID = "the elements of the list are of two bytes"
+_AS_RESULT = "the elements of the list are of the result's type"
 _BOTH = "what is read, and what is written, each at its own type"
 
 
@@ -81,7 +82,8 @@ def join(a: Arguments) -> Figures:
     given = next((t for p in range(1, len(a)) if (t := a.out(p)) is not None), None)
     parts = a.tensors(0, given.type if given else _LIST_TYPE)
     written = given or Tensor((sum(part.count for part in parts),), _LIST_TYPE)
-    return Figures(0, total_bytes(*parts, written), None if given else _LIST_SAID)
+    # A result may be of another type, e.g. the one that gradients are summed in.
+    return Figures(0, total_bytes(*parts, written), _AS_RESULT if given else _LIST_SAID)
 
 
 @model("padding", "copy", r"aten::(constant_pad_nd|pad)", flops="0", moved=_BOTH)
