@@ -69,6 +69,26 @@ CASES: dict[str, tuple[tuple[Any, ...], int | None, int]] = {
                      72, 4 * (72 + 32)),
     "pooling in reverse": (("aten::max_unpool2d", ([1, 2, 2, 2], FLOAT), ([1, 2, 2, 2], LONG), "[4, 4]"),
                            None, 4 * 8 + 8 * 8 + 4 * 32),
+    "distances back": (
+        ("aten::_cdist_backward", ([2, 5, 7], FLOAT), ([2, 5, 3], FLOAT), ([2, 7, 3], FLOAT), "2.", ([2, 5, 7], FLOAT)),
+        3 * 2 * 5 * 7 * 3, 4 * (70 + 30 + 42 + 70 + 30)),
+    "distances in a set": (("aten::_pdist_forward", ([6, 3], FLOAT), "2."), 3 * 15 * 3, 4 * (18 + 15)),
+    "distances in a set back": (("aten::_pdist_backward", ([15], FLOAT), ([6, 3], FLOAT), "2.", ([15], FLOAT)),
+                                3 * 15 * 3, 4 * (15 + 18 + 15 + 18)),
+    "sums of segments by lengths": (
+        ("aten::segment_reduce", ([10, 8], FLOAT), "", ([4], LONG), "", "", "0", "False", ""), 80, 4 * (80 + 32) + 32),
+    "sums of segments by ends": (
+        ("aten::segment_reduce", ([10, 8], FLOAT), "", "", "", ([5], LONG), "0", "False", ""), 80, 4 * (80 + 32) + 40),
+    "sums of segments back": (
+        ("aten::_segment_reduce_backward", ([4, 8], FLOAT), ([4, 8], FLOAT), ([10, 8], FLOAT), "", ([4], LONG), "", "0",
+         ""), 80, 4 * (2 * 32 + 2 * 80) + 32),
+    "what labels need is kept": (
+        ("aten::_ctc_loss", ([50, 4, 20], FLOAT), ([4, 30], LONG), "[50, 50, 50, 50]", "[24, 29, 27, 23]", "0", "True"),
+        None, 4 * 4000 + 8 * 120 + 4 * 4 + 4 * 4 * 50 * 59),
+    "gradient is kept": (
+        ("aten::_cudnn_ctc_loss", ([50, 4, 20], FLOAT), ([106], INT), "[50, 50, 50, 50]", "[24, 29, 30, 23]", "0",
+         "False", "True"), None, 2 * 4 * 4000 + 4 * 106 + 4 * 4),
+    "as many are found as asked for": (("aten::nonzero_static", bools, "6", "-1"), 0, 32 + 8 * 12),
     "bags back": (
         ("aten::_embedding_bag_dense_backward", ([3, 16], FLOAT), ([9], LONG), ([9], LONG), ([3], LONG), ([3], LONG),
          "100", "False", "0", "", "-1"), 144, 4 * 48 + 8 * 9 + 8 * 9 + 4 * 1600),
@@ -290,3 +310,21 @@ def test_list_that_is_joined_into_another_type_is_no_exact_figure() -> None:
     )
     assert (found.moved_bytes, found.confidence) == (2 * 4 * 256, "estimate")
     assert found.assumed == "the elements of the list are of the result's type"
+
+
+def test_gradient_of_the_weights_of_a_bag_reads_the_rows_that_are_chosen() -> None:
+    numbers = ([9], LONG), ([3], LONG), ([9], LONG)
+    found = told(
+        "aten::_embedding_bag_per_sample_weights_backward", ([3, 16], FLOAT), ([100, 16], FLOAT), *numbers, "0"
+    )
+    assert (found.flops, found.moved_bytes) == (2 * 9 * 16, 4 * (48 + 144) + 8 * 18 + 4 * 9)
+    assert found.assumed == "every number chooses another element"
+    assert (
+        told("aten::_embedding_bag_per_sample_weights_backward", ([3], FLOAT), ([100, 16], FLOAT), *numbers).flops
+        is None
+    )
+
+
+def test_system_by_factors_of_a_symmetric_matrix() -> None:
+    found = told("aten::linalg_ldl_solve", ([5, 5], FLOAT), ([5], INT), ([5, 3], FLOAT), "False")
+    assert (found.flops, found.moved_bytes, found.confidence) == (2 * 25 * 3, 4 * (25 + 15 + 15), "estimate")

@@ -73,6 +73,23 @@ def bag_backward(a: Arguments) -> Figures:
     return Figures(chosen.count * grad.dims[1], total_bytes(grad, chosen, a.optional(2), written))
 
 
+@model(
+    "sums of embeddings, backward to the weight of each number",
+    "embedding",
+    r"aten::_embedding_bag_per_sample_weights_backward",
+    flops="2 an element of each row",
+    moved="gradient, rows of the weights, numbers, their bags, and a gradient for each number",
+)
+def bag_weights_backward(a: Arguments) -> Figures:
+    """grad, weights, numbers, offsets, bag of each."""
+    grad, weight, chosen = a.tensor(0), a.tensor(1), a.tensor(2)
+    if len(grad.dims) != 2 or len(weight.dims) != 2 or grad.dims[1] != weight.dims[1]:
+        raise Unknown("the dims are not those of sums of embeddings")
+    read = weight.like((min(chosen.count, weight.dims[0]), weight.dims[1]))
+    moved = total_bytes(grad, read, chosen, a.out(4) or a.tensor(3), grad.like((chosen.count,)))
+    return Figures(2 * chosen.count * weight.dims[1], moved, _DISTINCT)
+
+
 @model("elements by number", "index", r"aten::take", flops="0", moved=_CHOSEN)
 def take(a: Arguments) -> Figures:
     """self and numbers."""
@@ -193,6 +210,10 @@ def found(a: Arguments) -> Figures:
     given = [tensor for _, tensor in a.all_tensors()]
     if not given:
         raise Unknown("argument 0 is no tensor")
+    if a.name.endswith("_static"):
+        return Figures(
+            0, total_bytes(*given[:1], a.out(3) or given[0].like((a.size(1), len(given[0].dims)), "long int"))
+        )
     return Figures(0, total_bytes(*given), "what is found is not counted")
 
 

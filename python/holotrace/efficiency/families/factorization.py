@@ -44,13 +44,18 @@ def factors(a: Arguments) -> Figures:
 @model(
     "solution of a linear system",
     "linalg",
-    r"aten::(linalg_solve_triangular|triangular_solve|cholesky_solve|linalg_lu_solve|_linalg_solve_ex)",
+    r"aten::(linalg_solve_triangular|triangular_solve|cholesky_solve|linalg_lu_solve|linalg_ldl_solve|_linalg_solve_ex)",
     flops="N²·K with a triangular matrix, 2·N²·K with its factors, 2·N³/3 more where it is factored first",
     moved="the matrix, the right sides, and the solutions",
 )
 def solution(a: Arguments) -> Figures:
     """The matrix first, or after the right sides, or after the factors' order."""
-    behind = {"triangular_solve": (1, 0), "cholesky_solve": (1, 0), "linalg_lu_solve": (0, 2)}
+    behind = {
+        "triangular_solve": (1, 0),
+        "cholesky_solve": (1, 0),
+        "linalg_lu_solve": (0, 2),
+        "linalg_ldl_solve": (0, 2),
+    }
     places = behind.get(a.name.removeprefix("aten::"), (0, 1))
     matrix, sides = (a.tensor(place) for place in places)
     _, size, other = _matrix(matrix)

@@ -174,10 +174,20 @@ def cross_entropy(a: Arguments) -> Figures:
     "connectionist temporal classification",
     "loss",
     r"aten::_(cudnn_)?ctc_loss",
-    moved="scores and targets; what it keeps for the backward pass depends on the lengths",
+    moved="scores, targets, a loss of each sequence, and what is kept for the backward pass: two for each label of the "
+    "longest target and one more, at each time; of cuDNN the gradient",
 )
 def temporal(a: Arguments) -> Figures:
-    return Figures(None, total_bytes(a.tensor(0), a.tensor(1)), "what is kept is not counted")
+    """scores [T, (B,) C], targets, lengths of both."""
+    scores, targets = a.tensor(0), a.tensor(1)
+    if len(scores.dims) not in (2, 3):
+        raise Unknown("the dims are not those of scores of sequences")
+    kept = scores.like()
+    if "cudnn" not in a.name:
+        if not a.text(3).startswith("["):
+            return Figures(None, total_bytes(scores, targets), "what is kept is not counted")
+        kept = scores.like((*scores.dims[:-1], 2 * max(a.integers(3)) + 1))
+    return Figures(None, total_bytes(scores, targets, scores.like(scores.dims[1:-1]), kept))
 
 
 @model(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from holotrace.efficiency import element_types
-from holotrace.efficiency.arguments import Arguments, Tensor
+from holotrace.efficiency.arguments import Arguments, Tensor, alike
 from holotrace.efficiency.families.gemm import broadcast
 from holotrace.efficiency.model import Figures, model, total_bytes
 from holotrace.efficiency.unknown import Unknown
@@ -132,19 +132,34 @@ def distance(a: Arguments) -> Figures:
 
 
 @model(
-    "distances of all pairs",
+    "sums of segments",
     "reduction",
-    r"aten::_cdist_forward",
-    flops="3 an element of each pair",
-    moved="both inputs and a distance for each pair",
+    r"aten::segment_reduce",
+    flops="1 an element of the input",
+    moved="input, lengths or ends of the segments, and the result",
 )
-def of_pairs(a: Arguments) -> Figures:
-    """[..., P, M] and [..., R, M]."""
-    x, other = a.tensor(0), a.tensor(1)
-    if len(x.dims) < 2 or len(other.dims) < 2 or x.dims[-1] != other.dims[-1]:
-        raise Unknown("the dims are not those of two sets of points")
-    dims = (*broadcast(x.dims[:-2], other.dims[:-2]), x.dims[-2], other.dims[-2])
-    return Figures(3 * prod(dims) * x.dims[-1], total_bytes(x, other, x.like(dims)))
+def of_segments(a: Arguments) -> Figures:
+    """self, what is done, lengths, numbers, ends; the segments are those of the last dim of lengths or ends."""
+    x, lengths = a.tensor(0), a.optional(2)
+    bounds = lengths or a.tensor(4)
+    if not bounds.dims or bounds.dims[:-1] != x.dims[: len(bounds.dims) - 1]:
+        raise Unknown("the segments do not fit what is summed")
+    dims = (*bounds.dims[:-1], bounds.dims[-1] - (not lengths), *x.dims[len(bounds.dims) :])
+    return Figures(x.count, total_bytes(x, bounds, x.like(dims)))
+
+
+@model(
+    "sums of segments, backward",
+    "reduction",
+    r"aten::_segment_reduce_backward",
+    flops="1 an element of the gradient",
+    moved="gradient, result, input, lengths or ends of the segments, and the new gradient",
+)
+def of_segments_backward(a: Arguments) -> Figures:
+    """grad, result, self, what is done, lengths, ends."""
+    grad, result, x = a.tensor(0), a.tensor(1), a.tensor(2)
+    alike(grad, result)
+    return Figures(x.count, total_bytes(grad, result, x, a.optional(4) or a.tensor(5), x.like()))
 
 
 @model("running sum", "reduction", r"aten::_?(cumsum|cumprod|logcumsumexp)_?", flops=_FLOPS, moved=_MOVED)
