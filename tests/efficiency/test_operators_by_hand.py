@@ -328,3 +328,9 @@ def test_gradient_of_the_weights_of_a_bag_reads_the_rows_that_are_chosen() -> No
 def test_system_by_factors_of_a_symmetric_matrix() -> None:
     found = told("aten::linalg_ldl_solve", ([5, 5], FLOAT), ([5], INT), ([5, 3], FLOAT), "False")
     assert (found.flops, found.moved_bytes, found.confidence) == (2 * 25 * 3, 4 * (25 + 15 + 15), "estimate")
+
+
+def test_only_dim_is_known_where_no_scalars_are_recorded() -> None:
+    found = told("aten::index_select", ([2048], LONG), "0", ([6825], LONG), scalars=False)
+    assert found.moved_bytes == 8 * (6825 + 2048 + 6825)
+    assert told("aten::index_select", ([2048, 2], LONG), "0", ([6825], LONG), scalars=False).moved_bytes is None

@@ -214,8 +214,10 @@ class Arguments:
 
     def dim_of(self, tensor: Tensor, place: int) -> int:
         """The dim of a tensor that is asked for at that ``place``, counted from the first."""
-        dim = self.integer(place)
         count = max(len(tensor.dims), 1)
+        if count == 1 and not self.text(place):
+            return 0  # there is no other
+        dim = self.integer(place)
         if not -count <= dim < count:
             raise Unknown("the tensor has no such dim")
         return dim % count
