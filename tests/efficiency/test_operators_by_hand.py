@@ -10,6 +10,7 @@ import holotrace
 
 BF16, HALF, FLOAT, DOUBLE = "c10::BFloat16", "c10::Half", "float", "double"
 LONG, INT, BOOL, BYTE, COMPLEX = "long int", "int", "bool", "unsigned char", "c10::complex<float>"
+ULONG = "long unsigned int"
 
 
 def dense(dims: list[int]) -> list[int]:
@@ -89,6 +90,10 @@ CASES: dict[str, tuple[tuple[Any, ...], int | None, int]] = {
         ("aten::_cudnn_ctc_loss", ([50, 4, 20], FLOAT), ([106], INT), "[50, 50, 50, 50]", "[24, 29, 30, 23]", "0",
          "False", "True"), None, 2 * 4 * 4000 + 4 * 106 + 4 * 4),
     "as many are found as asked for": (("aten::nonzero_static", bools, "6", "-1"), 0, 32 + 8 * 12),
+    "odds that are a tensor are read": (("aten::bernoulli_", x, x, ""), 0, 2 * 128),
+    "odds that are a number are not": (("aten::bernoulli_", x, "0.5", ""), 0, 128),
+    "random numbers of a key": (("aten::_philox_normal_", x, ([2], ULONG), "0.", "1."), 0, 128 + 16),
+    "gradient of random numbers": (("aten::_dirichlet_grad", x, x, x), None, 4 * 128),
     "bags back": (
         ("aten::_embedding_bag_dense_backward", ([3, 16], FLOAT), ([9], LONG), ([9], LONG), ([3], LONG), ([3], LONG),
          "100", "False", "0", "", "-1"), 144, 4 * 48 + 8 * 9 + 8 * 9 + 4 * 1600),

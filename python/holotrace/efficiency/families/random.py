@@ -11,12 +11,25 @@ from holotrace.efficiency.unknown import Unknown
 @model(
     "random numbers in place",
     "rng",
-    r"aten::(normal_|uniform_|random_|bernoulli_|exponential_|geometric_|cauchy_|log_normal_|_fill_mem_eff_dropout_mask_)",
+    r"aten::(normal_|uniform_|random_|bernoulli_|exponential_|geometric_|cauchy_|log_normal_|_fill_mem_eff_dropout_mask_"
+    r"|_philox_(normal|uniform|randint)_)",
     flops="0",
-    moved="what is written",
+    moved="what is written; odds or a key where they are a tensor",
 )
 def in_place(a: Arguments) -> Figures:
-    return Figures(0, a.tensor(0).bytes)
+    return Figures(0, total_bytes(a.tensor(0), a.optional(1)))
+
+
+@model(
+    "gradient of random numbers",
+    "elementwise",
+    r"aten::(_standard_gamma_grad|_dirichlet_grad)",
+    moved="all its tensors, and as much written as the first",
+)
+def gradient(a: Arguments) -> Figures:
+    """Parameters and numbers; or numbers, parameters and sums of these."""
+    x = a.tensor(0)
+    return Figures(None, total_bytes(x, a.tensor(1), a.optional(2), x.like()))
 
 
 @model(
