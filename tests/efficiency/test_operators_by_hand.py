@@ -10,7 +10,7 @@ import holotrace
 
 BF16, HALF, FLOAT, DOUBLE = "c10::BFloat16", "c10::Half", "float", "double"
 LONG, INT, BOOL, BYTE, COMPLEX = "long int", "int", "bool", "unsigned char", "c10::complex<float>"
-ULONG = "long unsigned int"
+ULONG, CHAR = "long unsigned int", "signed char"
 
 
 def dense(dims: list[int]) -> list[int]:
@@ -94,6 +94,16 @@ CASES: dict[str, tuple[tuple[Any, ...], int | None, int]] = {
     "odds that are a number are not": (("aten::bernoulli_", x, "0.5", ""), 0, 128),
     "random numbers of a key": (("aten::_philox_normal_", x, ([2], ULONG), "0.", "1."), 0, 128 + 16),
     "gradient of random numbers": (("aten::_dirichlet_grad", x, x, x), None, 4 * 128),
+    "hashes of rows": (("aten::hash_tensor", x, "[1]", "False", "0"), None, 128 + 8 * 4),
+    "sums of powers of rows": (("aten::linalg__powsum", x, "2", "[1]", "False", ""), 64, 128 + 4 * 4),
+    "places of a lower triangle": (("aten::tril_indices", "5", "7", "1", "4", "", "", "False"), 0, 2 * 8 * 20),
+    "places of an upper triangle": (("aten::triu_indices", "5", "7", "-1", "3", "", "", "False"), 0, 2 * 4 * 29),
+    "weights of eight bits beside halves": (
+        ("aten::_mixed_dtypes_linear", ([4, 64], HALF), ([64, 32], CHAR), ([32], HALF), ([32], HALF), ""),
+        2 * 4 * 64 * 32, 2 * (256 + 32 + 32 + 128) + 2048),
+    "weights of four bits beside halves": (
+        ("aten::_mixed_dtypes_linear", ([4, 64], HALF), ([64, 16], BYTE), ([32], HALF), "", ""),
+        2 * 4 * 64 * 32, 2 * (256 + 32 + 128) + 1024),
     "bags back": (
         ("aten::_embedding_bag_dense_backward", ([3, 16], FLOAT), ([9], LONG), ([9], LONG), ([3], LONG), ([3], LONG),
          "100", "False", "0", "", "-1"), 144, 4 * 48 + 8 * 9 + 8 * 9 + 4 * 1600),
@@ -333,6 +343,30 @@ def test_gradient_of_the_weights_of_a_bag_reads_the_rows_that_are_chosen() -> No
 def test_system_by_factors_of_a_symmetric_matrix() -> None:
     found = told("aten::linalg_ldl_solve", ([5, 5], FLOAT), ([5], INT), ([5, 3], FLOAT), "False")
     assert (found.flops, found.moved_bytes, found.confidence) == (2 * 25 * 3, 4 * (25 + 15 + 15), "estimate")
+
+
+@pytest.mark.parametrize(
+    ("name", "bytes_of_a_row"), [("byte", 16 + 8), ("4bit", 8 + 4), ("2bit", 4 + 4)], ids=["byte", "4bit", "2bit"]
+)
+def test_rows_of_narrow_numbers_have_their_scales_behind_them(name: str, bytes_of_a_row: int) -> None:
+    given = ([20, bytes_of_a_row], BYTE), ([9], LONG), ([4], LONG)
+    operator = f"quantized::embedding_bag_{name}_rowwise_offsets"
+    found = told(operator, *given, "False", "0", "False", "", "", "True")
+    assert (found.flops, found.moved_bytes) == (2 * 9 * 16, 9 * bytes_of_a_row + 8 * 13 + 3 * 16 * 4)
+    assert found.assumed == "every number chooses another element"
+
+
+def test_sequences_of_unequal_lengths_are_padded_and_back() -> None:
+    values, starts, padded = [9, 4], [[4]], [3, 5, 4]
+    types = [FLOAT, "TensorList", "ScalarList", "Scalar"]
+    there = holotrace.operator_work(
+        "aten::_jagged_to_padded_dense_forward", [values, starts, [], []], types, None, ["", "", "[5]", "0."]
+    )
+    back = holotrace.operator_work(
+        "aten::_padded_dense_to_jagged_forward", [padded, starts, []], [*types[:2], "Scalar"], None, ["", "", "9"]
+    )
+    assert (there.flops, there.moved_bytes) == (0, 4 * (36 + 60) + 8 * 4)
+    assert (back.flops, back.moved_bytes) == (0, 4 * 2 * 36 + 8 * 4)
 
 
 def test_only_dim_is_known_where_no_scalars_are_recorded() -> None:

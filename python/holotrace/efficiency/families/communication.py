@@ -13,7 +13,7 @@ from holotrace.efficiency.unknown import Unknown
     # Those with a product in them are more than communication.
     r"(?!.*matmul)(c10d|_c10d_functional(_autograd)?|symm_mem|nccl|gloo|vllm|sglang|sgl_kernel|_C_custom_ar|aiter|record_param_comms|deep_ep)"
     r"(::|:)\w*(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|send|recv|dispatch|combine|barrier|gather|scatter)\w*"
-    r"|record_param_comms",
+    r"|record_param_comms|c10d::reduce_|symm_mem::((nccl|nvshmem)_(get|put)|multimem_|(multi_root_)?tile_reduce|memcpy_to)\w*",
     flops="0",
     moved="its buffers once; in place, read and written",
 )

@@ -66,6 +66,20 @@ def numbers(a: Arguments) -> Figures:
     return Figures(0, count * given[-1].element_bytes)
 
 
+@model("places of a triangle", "copy", r"aten::tri[lu]_indices", flops="0", moved="what is written")
+def triangle(a: Arguments) -> Figures:
+    """rows, columns, diagonal, type."""
+    rows, columns, diagonal = a.size(0), a.size(1), a.integer(2, 0)
+    if "tril" in a.name:
+        # Below a diagonal is what is above it in the transposed matrix.
+        rows, columns, diagonal = columns, rows, -diagonal
+    # Columns of the first row that are left out; each row leaves out one more, none less than 0 or more than all.
+    none, some = min(max(-diagonal, 0), rows), min(max(columns - diagonal, 0), rows)
+    left_out = (some * (some - 1) - none * (none - 1)) // 2 + (some - none) * diagonal + (rows - some) * columns
+    out = a.out(3) or Tensor((2, rows * columns - left_out), a.type_at(3, "long int"))
+    return Figures(0, out.bytes)
+
+
 def _is_number(a: Arguments, place: int) -> bool:
     text = a.text(place).lstrip("-")
     return bool(text) and text.replace(".", "", 1).replace("e", "", 1).replace("-", "", 1).replace("+", "", 1).isdigit()
@@ -142,7 +156,7 @@ def part_backward(a: Arguments) -> Figures:
 @model(
     "copies of lists",
     "copy",
-    r"aten::(_foreach_copy_|_chunk_cat|split_with_sizes_copy|_foreach_zero_)",
+    r"aten::(_foreach_copy_|_chunk_cat|split_with_sizes_copy|_foreach_zero_)|fsdp::chunk_cat_mixed_dtype",
     flops="0",
     moved="each element read and written",
 )

@@ -21,7 +21,7 @@ _UNARY = (
     "special_(?!logsumexp)\\w+|rrelu|clamp|clip|clamp_min|clamp_max|pow|add|sub|subtract|mul|multiply|div|divide|"
     "true_divide|floor_divide|remainder|fmod|rsub|eq|ne|lt|le|gt|ge|greater|greater_equal|less|less_equal|not_equal|"
     "bitwise_and|bitwise_or|bitwise_xor|bitwise_left_shift|bitwise_right_shift|__and__|__or__|__xor__|__lshift__|"
-    "__rshift__|__iand__|__ior__|__ixor__|logical_and|logical_or|logical_xor|atan2|arctan2|hypot|copysign|"
+    "__rshift__|__iand__|__ior__|__ixor__|__ilshift__|__irshift__|logical_and|logical_or|logical_xor|atan2|arctan2|hypot|copysign|"
     "maximum|minimum|fmax|fmin|heaviside|logaddexp|logaddexp2|nextafter|xlogy|gcd|lcm|ldexp|prelu|_prelu_kernel|igamma|igammac|"
     "isclose|threshold_backward|sigmoid_backward|tanh_backward|silu_backward|gelu_backward|hardtanh_backward|"
     "leaky_relu_backward|hardswish_backward|hardsigmoid_backward|softplus_backward|logit_backward|mish_backward|"

@@ -22,15 +22,18 @@ def _matrix(x: Tensor) -> tuple[int, int, int]:
     "factors of a matrix",
     "linalg",
     r"aten::(linalg_cholesky_ex|linalg_lu_factor_ex|linalg_ldl_factor_ex|linalg_inv_ex|geqrf|linalg_qr|_linalg_det"
-    r"|_linalg_slogdet|linalg_lu)",
-    flops="N³/3 (Cholesky, LDL), 2·N³/3 (LU, determinant), 2·N³ (inverse), 2·M·N² - 2·N³/3 (QR)",
+    r"|_linalg_slogdet|linalg_lu|cholesky_inverse)",
+    flops="N³/3 (Cholesky, LDL), 2·N³/3 (LU, determinant, inverse of a factored matrix), 2·N³ (inverse), "
+    "2·M·N² - 2·N³/3 (QR)",
     moved="the matrix and as much written",
 )
 def factors(a: Arguments) -> Figures:
     x = a.tensor(0)
     batch, rows, columns = _matrix(x)
     short = min(rows, columns)
-    if "cholesky" in a.name or "ldl" in a.name:
+    if a.name.endswith("cholesky_inverse"):
+        thirds = 2 * rows**3
+    elif "cholesky" in a.name or "ldl" in a.name:
         thirds = rows**3
     elif "inv" in a.name:
         thirds = 6 * rows**3
@@ -44,7 +47,7 @@ def factors(a: Arguments) -> Figures:
 @model(
     "solution of a linear system",
     "linalg",
-    r"aten::(linalg_solve_triangular|triangular_solve|cholesky_solve|linalg_lu_solve|linalg_ldl_solve|_linalg_solve_ex)",
+    r"aten::(linalg_solve_triangular|triangular_solve|cholesky_solve|_cholesky_solve_helper|linalg_lu_solve|linalg_ldl_solve|_linalg_solve_ex)",
     flops="N²·K with a triangular matrix, 2·N²·K with its factors, 2·N³/3 more where it is factored first",
     moved="the matrix, the right sides, and the solutions",
 )
@@ -53,6 +56,7 @@ def solution(a: Arguments) -> Figures:
     behind = {
         "triangular_solve": (1, 0),
         "cholesky_solve": (1, 0),
+        "_cholesky_solve_helper": (1, 0),
         "linalg_lu_solve": (0, 2),
         "linalg_ldl_solve": (0, 2),
     }
@@ -71,7 +75,7 @@ def solution(a: Arguments) -> Figures:
 @model(
     "eigenvalues or singular values",
     "linalg",
-    r"aten::(_linalg_eigh|linalg_eig|_linalg_eigvals|_linalg_svd|linalg_matrix_exp|linalg_householder_product|ormqr)",
+    r"aten::(_linalg_eigh|linalg_eig|_?linalg_eigvals|linalg_polar|linalg_matrix_sqrth|_linalg_svd|linalg_matrix_exp|linalg_householder_product|ormqr)",
     flops="unknown: they are found step by step",
     moved="the matrix and as much written",
 )

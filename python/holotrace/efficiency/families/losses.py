@@ -173,9 +173,9 @@ def cross_entropy(a: Arguments) -> Figures:
 @model(
     "connectionist temporal classification",
     "loss",
-    r"aten::_(cudnn_)?ctc_loss",
+    r"aten::(_cudnn_|miopen_|_)ctc_loss",
     moved="scores, targets, a loss of each sequence, and what is kept for the backward pass: two for each label of the "
-    "longest target and one more, at each time; of cuDNN the gradient",
+    "longest target and one more, at each time; of cuDNN and MIOpen the gradient",
 )
 def temporal(a: Arguments) -> Figures:
     """scores [T, (B,) C], targets, lengths of both."""
@@ -183,7 +183,7 @@ def temporal(a: Arguments) -> Figures:
     if len(scores.dims) not in (2, 3):
         raise Unknown("the dims are not those of scores of sequences")
     kept = scores.like()
-    if "cudnn" not in a.name:
+    if a.name.endswith("::_ctc_loss"):
         if not a.text(3).startswith("["):
             return Figures(None, total_bytes(scores, targets), "what is kept is not counted")
         kept = scores.like((*scores.dims[:-1], 2 * max(a.integers(3)) + 1))

@@ -89,7 +89,7 @@ def adaptive(a: Arguments) -> Figures:
 @model(
     "pooling, backward",
     "pooling",
-    r"aten::(max_pool[123]d_with_indices|avg_pool[123]d|_adaptive_avg_pool[123]d|adaptive_max_pool[123]d|fractional_max_pool[23]d)_backward",
+    r"aten::(max_pool[123]d_with_indices|avg_pool[123]d|_?adaptive_avg_pool[123]d|adaptive_max_pool[123]d|fractional_max_pool[23]d)_backward",
     moved="gradient, places, and the new gradient; input where it is read",
 )
 def backward(a: Arguments) -> Figures:

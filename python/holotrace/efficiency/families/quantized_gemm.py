@@ -57,6 +57,24 @@ def _of_rows(dims: tuple[int, ...], rows: int) -> None:
         raise Unknown("the scales do not fit the matrices")
 
 
+@model(
+    "layer with whole numbers as weights",
+    "gemm",
+    r"aten::_mixed_dtypes_linear",
+    flops=_FLOPS,
+    moved=_MOVED,
+    is_matrix=True,
+)
+def mixed(a: Arguments) -> Figures:
+    """input [..., K], weights of 8 bits [K, N] or of 4 bits [K, N/2], scales of N, bias."""
+    rows, weight, scale = a.tensor(0), a.tensor(1), a.tensor(2)
+    if not rows.dims or len(weight.dims) != 2 or weight.dims[0] != rows.dims[-1]:
+        raise Unknown("the dims are not those of a layer and its input")
+    of_size(scale.count, weight.like((1, weight.dims[1] if weight.type == "signed char" else 2 * weight.dims[1])))
+    out = rows.like((*rows.dims[:-1], scale.count))
+    return Figures(2 * out.count * rows.dims[-1], total_bytes(rows, weight, scale, a.optional(3), out))
+
+
 @model("scaled product and sum", "gemm", r"aten::_scaled_addmm_?", flops=_FLOPS, moved=_MOVED, is_matrix=True)
 def scaled_sum(a: Arguments) -> Figures:
     """What is added, both matrices, lists of scales."""

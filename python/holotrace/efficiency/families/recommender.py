@@ -8,6 +8,7 @@ from holotrace.efficiency.unknown import Unknown
 
 _WHOLE = ("long int", "long", "int")
 _BEHIND_A_ROW = 8  # bytes: scale and offset of a row, or its scale and padding
+_STARTS = "where sequences begin is told by whole numbers of 8 bytes"
 _WRITTEN = "as much is written as is read"
 
 
@@ -63,6 +64,26 @@ def sparse(a: Arguments) -> Figures:
 
 
 @model(
+    "sequences of unequal lengths, padded",
+    "copy",
+    r"aten::(_jagged_to_padded_dense_forward|_padded_dense_to_jagged_forward)",
+    flops="0",
+    moved="elements of the sequences, where each begins, and the result",
+)
+def padded(a: Arguments) -> Figures:
+    """values [L, ...], list of starts, greatest lengths; or padded [B, N, ...], list of starts, L."""
+    x, starts = a.tensor(0), a.tensors(1, "long int")
+    if a.name.endswith("_to_jagged_forward"):
+        inner, whole = x.dims[1 + len(starts) :], a.size(2)
+        out = x.like((whole, *inner))
+        return Figures(0, total_bytes(*starts, out, out), _STARTS)
+    lengths = a.integers(2)
+    if len(lengths) != len(starts) or len(starts[0].dims) != 1 or min(lengths) < 0:
+        raise Unknown("the dims are not those of sequences and their lengths")
+    return Figures(0, total_bytes(x, *starts, x.like((starts[0].count - 1, *lengths, *x.dims[1:]))), _STARTS)
+
+
+@model(
     "check of numbers",
     "embedding",
     r"fbgemm::bounds_check_indices\w*",
@@ -74,6 +95,29 @@ def bounds(a: Arguments) -> Figures:
     if not given:
         raise Unknown("its tensors are not recorded")
     return Figures(0, total_bytes(*given), "no number is beyond its table")
+
+
+@model(
+    "sums of embeddings of bytes",
+    "embedding",
+    r"quantized::embedding_bag_(byte|4bit|2bit)_rowwise_offsets",
+    flops="2 an element of each row",
+    moved="numbers, offsets, rows with the scales behind them, and sums of 4 bytes an element",
+)
+def bag_of_bytes(a: Arguments) -> Figures:
+    """weights, numbers, offsets, by frequency, mode, pruned, weights of numbers, map of rows, with last offset."""
+    weight, chosen, offsets = a.tensor(0), a.tensor(1), a.optional(2)
+    if len(weight.dims) != 2 or (offsets is None and len(chosen.dims) != 2) or a.is_tensor(7):
+        raise Unknown("the dims are not those of an embedding and its numbers")
+    in_a_byte = {"byte": 1, "4bit": 2, "2bit": 4}[a.name.split("_")[2]]
+    behind = _BEHIND_A_ROW if in_a_byte == 1 else _BEHIND_A_ROW // 2
+    width = in_a_byte * (weight.dims[1] - behind)
+    bags = chosen.dims[0] if offsets is None else offsets.count - a.flag(8, False)
+    if width < 1 or bags < 1:
+        raise Unknown("the rows are too short")
+    rows = weight.like((min(chosen.count, weight.dims[0]), weight.dims[1]))
+    moved = total_bytes(chosen, offsets, rows, a.optional(6), weight.like((bags, width), "float"))
+    return Figures(2 * chosen.count * width, moved, "every number chooses another element")
 
 
 @model(

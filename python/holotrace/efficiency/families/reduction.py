@@ -93,6 +93,12 @@ def places(a: Arguments) -> Figures:
     return _figures(a, over, "long int", behind=3)
 
 
+@model("hash", "reduction", r"aten::hash_tensor", moved="input and hashes of 8 bytes")
+def hashed(a: Arguments) -> Figures:
+    """self, dims, keepdim, kind of hash."""
+    return _figures(a, _over(a, 1), "long int", behind=4)._replace(flops=None)
+
+
 @model("all, any", "reduction", r"aten::(all|any)", flops=_FLOPS, moved=_MOVED)
 def all_or_any(a: Arguments) -> Figures:
     over = _over(a, 1) if len(a) > 1 and not a.is_tensor(1) else []
@@ -111,7 +117,7 @@ def variance(a: Arguments) -> Figures:
 @model(
     "norm",
     "reduction",
-    r"aten::(norm|linalg_vector_norm|frobenius_norm)",
+    r"aten::(norm|linalg_vector_norm|linalg__powsum|frobenius_norm)",
     flops="2 an element of the input",
     moved=_MOVED,
 )
