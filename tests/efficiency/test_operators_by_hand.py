@@ -373,3 +373,11 @@ def test_only_dim_is_known_where_no_scalars_are_recorded() -> None:
     found = told("aten::index_select", ([2048], LONG), "0", ([6825], LONG), scalars=False)
     assert found.moved_bytes == 8 * (6825 + 2048 + 6825)
     assert told("aten::index_select", ([2048, 2], LONG), "0", ([6825], LONG), scalars=False).moved_bytes is None
+
+
+def test_nested_tensor_is_no_number() -> None:
+    """Recordings of PyTorch have neither dims nor type of one."""
+    for operands in (("", x), (x, "")):
+        found = told("aten::mul", *operands)
+        assert (found.flops, found.moved_bytes, found.reason) == (None, None, "an input is not recorded")
+    assert told("aten::clamp", x, "", "5").confidence == "exact"

@@ -37,6 +37,8 @@ def _words(text: str) -> frozenset[str]:
 # How many of the first arguments are inputs, where it is not two.
 _THREE = _words("addcmul addcdiv lerp where clamp clip masked_fill rrelu_with_noise_backward")
 _ONE_IN = _words("gelu log_sigmoid")
+# Either bound may be left out; other inputs that are not recorded are there, e.g. nested tensors.
+_BOUNDED = _words("clamp clip")
 # Numbers among whose inputs count for the type of the result.
 _OF_NUMBERS = _words(
     "add sub subtract mul multiply div divide true_divide floor_divide remainder fmod pow rsub clamp clip clamp_min "
@@ -71,6 +73,8 @@ def elementwise(a: Arguments) -> Figures:
     count = 3 if base in _THREE else 1 if base in _ONE_IN else 2
     single = count == 2 and a.is_tensor(1) and a.is_tensor(0) and _is_unary(base)
     behind = 1 if single else count
+    if count > 1 and base not in _SINGLE | _BOUNDED:
+        _are_recorded(a, count)
     # A number may come first: a power of it.
     inputs = [a.tensor(place) for place in range(behind) if a.is_tensor(place)]
     if in_place or not inputs:
@@ -92,6 +96,11 @@ def elementwise(a: Arguments) -> Figures:
         raise Unknown("the inputs do not fit what is written to")
     flops = 0 if base in _NO_ARITHMETIC else out.count
     return Figures(flops, total_bytes(*inputs, out))
+
+
+def _are_recorded(a: Arguments, count: int) -> None:
+    if any(not a.types[place] and not a.given(place) for place in range(min(count, len(a)))):
+        raise Unknown("an input is not recorded")
 
 
 def _is_unary(base: str) -> bool:
