@@ -90,6 +90,9 @@ CASES: dict[str, tuple[tuple[Any, ...], int | None, int]] = {
         ("aten::_cudnn_ctc_loss", ([50, 4, 20], FLOAT), ([106], INT), "[50, 50, 50, 50]", "[24, 29, 30, 23]", "0",
          "False", "True"), None, 2 * 4 * 4000 + 4 * 106 + 4 * 4),
     "as many are found as asked for": (("aten::nonzero_static", bools, "6", "-1"), 0, 32 + 8 * 12),
+    "result of a special function is no input": (("aten::special_i1", x, x), 32, 2 * 128),
+    "special function of two tensors": (("aten::special_zeta", x, x), 32, 3 * 128),
+    "special function without a bound": (("aten::special_logit", x, ""), 32, 2 * 128),
     "odds that are a tensor are read": (("aten::bernoulli_", x, x, ""), 0, 2 * 128),
     "odds that are a number are not": (("aten::bernoulli_", x, "0.5", ""), 0, 128),
     "random numbers of a key": (("aten::_philox_normal_", x, ([2], ULONG), "0.", "1."), 0, 128 + 16),
@@ -252,6 +255,9 @@ def test_norm_is_taken_over_the_dims_of_its_weight_where_no_scalars_are_recorded
         ("aten::norm.ScalarOpt_dim", x, "2", "[1]", "False"),
         ("aten::sum.IntList_out", x, "[1]", "False", "", ([4], FLOAT)),
         ("aten::scatter.src", x, "0", longs, x),
+        ("aten::where.self_out", bools, x, x, x),
+        ("aten::xlogy.OutTensor", x, x, x),
+        ("aten::all.all_out", x, ([], BOOL)),
         ("aten::index_fill_.int_Scalar", x, "0", ([2], LONG), "1"),
         ("aten::repeat_interleave.self_int", x, "2", "0", ""),
     ],
@@ -381,3 +387,12 @@ def test_nested_tensor_is_no_number() -> None:
         found = told("aten::mul", *operands)
         assert (found.flops, found.moved_bytes, found.reason) == (None, None, "an input is not recorded")
     assert told("aten::clamp", x, "", "5").confidence == "exact"
+
+
+def test_result_of_scatter_has_all_that_is_not_written() -> None:
+    found = told("aten::scatter.src_out", ([10, 5], FLOAT), "0", ([5, 5], LONG), ([5, 5], FLOAT), ([10, 5], FLOAT))
+    assert found.moved_bytes == 4 * 50 + 8 * 25 + 4 * 25 + 4 * 50
+    assert (
+        told("aten::scatter_.src", ([10, 5], FLOAT), "0", ([5, 5], LONG), ([5, 5], FLOAT)).moved_bytes
+        == 8 * 25 + 2 * 100
+    )

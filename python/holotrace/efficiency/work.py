@@ -18,12 +18,11 @@ _NO_STRIDES = "no input is expanded: strides are not recorded"
 _NO_SCALARS = "arguments that are no tensors are not recorded, and taken for what is usual"
 # Overloads that take their arguments in the places of the first; what others take is not known.
 _OVERLOAD = re.compile(
-    r"(?P<name>\w[\w.]*::\w+)\.(default|out|out_mode|unary_out|Tensor(_(Tensor|Scalar|mode|float|out|dim))*|Scalar(_(mode|out|dim|Tensor|Self))*"
-    r"|ScalarOther|ScalarSelf|ScalarOpt_dim(_dtype)?|dim|dims|dim_IntList|dim_max|dim_min|IntList_out|dim_out|dim_int|int|int_out"
-    r"|int_Scalar|int_Tensor|self|self_int|self_Tensor|dtype|vec|vec_out|other|input|list|List|float|full|correction|mode"
-    r"|grad_input|values|values_stable|stable|start_step|start|src|value|reduce|two|Tensor_with_indices|low_dtype|dtype_out|no_stats"
-    r"|ScalarList(_out)?|List_out|correction_out|quantized|tensor_lr(_out)?|padding|output|output_mask|decimals|binary"
-    r"|ScalarOpt_dtype)"
+    r"(?P<name>\w[\w.]*::\w+)\.(default|out|out_mode|(unary|all)_out|OutTensor|Tensor(_(Tensor|Scalar|mode|float|dim))*"
+    r"|Scalar(_(mode|dim|Tensor|Self))*|ScalarOther|ScalarSelf|ScalarOpt_dim(_dtype)?|dim|dims|dim_IntList|dim_max|dim_min"
+    r"|IntList|dim_int|int|int_Scalar|int_Tensor|self|self_int|self_Tensor|dtype|vec|other|input|list|List|float|full"
+    r"|correction|mode|grad_input|values|values_stable|stable|start_step|start|src|value|reduce|two|Tensor_with_indices"
+    r"|low_dtype|no_stats|ScalarList|quantized|tensor_lr|padding|output|output_mask|decimals|binary|ScalarOpt_dtype)(_out)?"
 )
 # What PyTorch may compute an operator with instead of its own kernels, which takes the same arguments.
 _OVERRIDE = re.compile(r"_native::(?P<name>\w+?)(_out)?_(native|triton|cutedsl|quack)_\d+")

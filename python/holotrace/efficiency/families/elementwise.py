@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from holotrace.efficiency import element_types
@@ -73,7 +74,7 @@ def elementwise(a: Arguments) -> Figures:
     count = 3 if base in _THREE else 1 if base in _ONE_IN else 2
     single = count == 2 and a.is_tensor(1) and a.is_tensor(0) and _is_unary(base)
     behind = 1 if single else count
-    if count > 1 and base not in _SINGLE | _BOUNDED:
+    if count > 1 and base not in _BOUNDED and not _is_unary(base):
         _are_recorded(a, count)
     # A number may come first: a power of it.
     inputs = [a.tensor(place) for place in range(behind) if a.is_tensor(place)]
@@ -105,9 +106,10 @@ def _are_recorded(a: Arguments, count: int) -> None:
 
 def _is_unary(base: str) -> bool:
     """Whether a tensor behind the first is where the result goes."""
-    return base in _SINGLE
+    return base in _SINGLE or (base.startswith("special_") and not _SPECIAL_OF_TWO.search(base))
 
 
+_SPECIAL_OF_TWO = re.compile(r"polynomial|gammaincc?$|xlog|zeta|polygamma")
 _SINGLE = _words(
     "abs absolute acos acosh angle asin asinh atan atanh bitwise_not ceil celu conj_physical _conj_physical cos "
     "cosh deg2rad digamma elu erf erfc erfinv exp exp2 expm1 floor frac hardshrink hardsigmoid hardswish hardtanh "

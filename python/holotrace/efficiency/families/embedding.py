@@ -194,7 +194,7 @@ def scatter(a: Arguments) -> Figures:
         count = chosen.count
     adds = "add" in a.name or "reduce" in a.name
     written = x.element_bytes * min(count, x.count)
-    copied = 0 if a.name.endswith("_") or a.is_tensor(4) else x.bytes + x.like().bytes - written
+    copied = 0 if a.name.endswith("_") else x.bytes + x.like().bytes - written
     read = source.element_bytes * count if source is not None and source.dims else 0
     flops = count if adds else 0
     return Figures(flops, chosen.bytes + read + written * (2 if adds else 1) + copied, _DISTINCT)
