@@ -396,3 +396,12 @@ def test_result_of_scatter_has_all_that_is_not_written() -> None:
         told("aten::scatter_.src", ([10, 5], FLOAT), "0", ([5, 5], LONG), ([5, 5], FLOAT)).moved_bytes
         == 8 * 25 + 2 * 100
     )
+
+
+def test_number_without_text_may_be_of_another_type() -> None:
+    """A product with an imaginary number is complex."""
+    dims, strides = [[4, 8], []], [[8, 1], []]
+    told_of = holotrace.operator_work("aten::mul", dims, [FLOAT, "Scalar"], strides, ["", "0.+1.j"])
+    lost = holotrace.operator_work("aten::mul", dims, [FLOAT, "Scalar"], strides, ["", ""])
+    assert (told_of.moved_bytes, told_of.confidence) == (128 + 256, "exact")
+    assert lost.confidence == "estimate"

@@ -87,8 +87,9 @@ def elementwise(a: Arguments) -> Figures:
             raise Unknown("the inputs do not fit what is written to")
         out = inputs[0]
     else:
-        if not a.scalars and base in _OF_NUMBERS:
-            a.supposed.update(place for place in range(min(behind, len(a))) if a.types[place] == "Scalar")
+        if base in _OF_NUMBERS:
+            places = range(min(behind, len(a)))
+            a.supposed.update(place for place in places if a.types[place] == "Scalar" and not a.text(place))
         numbers = [
             text for place in range(behind) if not a.is_tensor(place) and (text := a.text(place)) not in ("", "None")
         ]
