@@ -405,3 +405,28 @@ def test_number_without_text_may_be_of_another_type() -> None:
     lost = holotrace.operator_work("aten::mul", dims, [FLOAT, "Scalar"], strides, ["", ""])
     assert (told_of.moved_bytes, told_of.confidence) == (128 + 256, "exact")
     assert lost.confidence == "estimate"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("aten::native_batch_norm", ([4, 8, 5], FLOAT), *[([8], FLOAT)] * 4, "True", "0.1", "1e-5"),
+        ("aten::cudnn_batch_norm", ([4, 8, 5], FLOAT), *[([8], FLOAT)] * 4, "True", "0.1", "1e-5"),
+        ("aten::native_batch_norm_backward", *[([4, 8, 5], FLOAT)] * 2, *[([8], FLOAT)] * 5, "True", "1e-5",
+         "[True, True, True]"),
+        ("aten::native_group_norm_backward", *[([4, 8, 5], FLOAT)] * 2, *[([4, 2], FLOAT)] * 2, ([8], FLOAT), "4", "8",
+         "5", "2", "[True, True, True]"),
+    ],
+    ids=lambda arguments: arguments[0],
+)  # fmt: skip
+def test_norm_is_that_of_training_where_no_scalars_are_recorded(arguments: tuple[Any, ...]) -> None:
+    whole, without = told(*arguments), told(*arguments, scalars=False)
+    assert whole.moved_bytes == without.moved_bytes is not None
+    assert (whole.confidence, without.confidence) == ("exact", "estimate")
+
+
+def test_groups_of_a_norm_are_not_known_where_no_scalars_are_recorded() -> None:
+    arguments = ("aten::native_group_norm", ([4, 8, 5], FLOAT), ([8], FLOAT), ([8], FLOAT), "4", "8", "5", "2", "1e-5")
+    whole, without = told(*arguments), told(*arguments, scalars=False)
+    assert whole.moved_bytes == 4 * (2 * 160 + 2 * 8 + 2 * 8)
+    assert (without.moved_bytes, without.confidence) == (4 * (2 * 160 + 2 * 8), "estimate")

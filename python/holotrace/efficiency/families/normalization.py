@@ -128,7 +128,7 @@ def batch(a: Arguments) -> Figures:
     always = "_with_update" in a.name
     never = "_no_update" in a.name or "_no_training" in a.name
     without_running = a.name.endswith("_legit") and a.text(3) in ("True", "False")
-    training = always or (not never and a.flag(3 if without_running else 5))
+    training = always or (not never and a.flag(3 if without_running else 5, True))
     moved = total_bytes(x, a.optional(1), a.optional(2), *running, x.like())
     if not training:
         return Figures(2 * x.count, moved)
@@ -145,7 +145,7 @@ def batch(a: Arguments) -> Figures:
 def batch_backward(a: Arguments) -> Figures:
     """grad, input, weight, running mean and variance, those of the batch, training, eps, output mask."""
     grad, x, weight = a.tensor(0), a.tensor(1), a.optional(2)
-    statistics = [a.optional(place) for place in ((5, 6) if a.flag(7) else (3, 4))]
+    statistics = [a.optional(place) for place in ((5, 6) if a.flag(7, True) else (3, 4))]
     of_input, of_weight, of_bias = _mask(a, 9, 3)
     alike(x, grad)
     of_size(x.dims[1], weight, *statistics)
@@ -191,6 +191,10 @@ def batch_parts(a: Arguments) -> Figures:
 def group(a: Arguments) -> Figures:
     """x, weight, bias, N, C, HxW, groups, eps."""
     x, weight = a.tensor(0), a.optional(1)
+    if not a.scalars:
+        of_size(x.dims[1], weight, a.optional(2))
+        moved = total_bytes(x, weight, a.optional(2), x.like())
+        return Figures(_PER_ELEMENT * x.count, moved, "mean and deviation of groups are not counted")
     # Kept in the weights' type where it is another than the input's.
     kind = weight.type if weight is not None else x.type
     kept = x.like((a.size(3), a.size(6)), kind)
@@ -223,10 +227,11 @@ def group_backward(a: Arguments) -> Figures:
     grad, x, weight = a.tensor(0), a.tensor(1), a.optional(4)
     of_input, of_weight, of_bias = _mask(a, 9, 3)
     alike(x, grad)
-    of_size(a.size(5) * a.size(8), a.optional(2), a.optional(3))
-    of_size(a.size(6), weight)
+    channels = a.size(6) if a.scalars else x.dims[1]
+    of_size(a.size(5) * a.size(8) if a.scalars else a.tensor(2).count, a.optional(2), a.optional(3))
+    of_size(channels, weight)
     moved = total_bytes(grad, x, a.optional(2), a.optional(3), weight) + of_input * x.like().bytes
-    moved += (of_weight + of_bias) * (weight or x).like((a.size(6),)).bytes
+    moved += (of_weight + of_bias) * (weight or x).like((channels,)).bytes
     return Figures(None, moved)
 
 
