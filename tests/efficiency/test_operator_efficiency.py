@@ -234,9 +234,58 @@ MISLEADING = {
 }
 
 
+# Kernels of libraries by what they do, each taken from the library's own source or from traces that were published.
+OF_LIBRARIES = {
+    "gemm": (
+        "_lora_shrink_kernel",
+        "_qkv_lora_b_kernel",
+        "void cusparse::csrmm_alg2_kernel<float>(int)",
+        "void RNN_blockPersist_fp_LSTM<float>(int)",
+    ),
+    "attention": (
+        "chunk_kda_fwd_kernel_intra_sub_intra",
+        "void hstu::hstu_fwd_kernel<float>(int)",
+        "void ms_deformable_im2col_gpu_kernel<float>(int)",
+    ),
+    "norm": ("fusedQKNormRopeKernel",),
+    "moe": (
+        "void apply_shuffle_mul_sum_kernel<__nv_bfloat16>(__nv_bfloat16 const*)",
+        "_fwd_kernel_ep_scatter_1",
+        "_fwd_kernel_ep_gather",
+        "post_reorder_triton_kernel",
+        "deepgemm_compute_src2dst_triton_kernel",
+        "void tensorrt_llm::kernels::deepseek_v3_topk_kernel<float>(float*)",
+    ),
+    "communication": (
+        "void tensorrt_llm::kernels::mnnvl_throughput::moeA2ADispatchKernel<8>(int)",
+        "void mori::moe::EpDispatchIntraNodeKernel<hip_bfloat16>(mori::moe::Args)",
+        "void (anonymous namespace)::barrier_kernel(unsigned int**, int, int)",
+    ),
+    "elementwise": (
+        "void fast_hadamard_transform_kernel<fast_hadamard_transform_kernel_traits<32, 10>>(int)",
+        "_silu_mul_fp8_quant_deep_gemm",
+        "applyMLARopeAndAssignQKVKernelGeneration",
+        "_triton_mrope_forward",
+        "_ZN5aiter30kn_entry_2c_sbhd_cached_indirect_inplaceE",
+        "to_mxfp8_dim1_kernel",
+        "apply_token_bitmask_inplace_kernel",
+    ),
+    "copy": (
+        "void marlin::gptq_marlin_repack_kernel<256, 4, false>(unsigned int const*)",
+        "void at::native::(anonymous namespace)::reflection_pad2d_out_kernel<float>(float const*)",
+        "void transfer_kernel_impl<false>(void const*)",
+    ),
+    "embedding": ("void at::native::(anonymous namespace)::compute_grad_weight<c10::BFloat16>(long const*)",),
+    "reduction": ("_jsd_kernel", "void at::native::(anonymous namespace)::grid_sampler_2d_kernel<float>(int)"),
+    "sort": ("rejection_greedy_sample_kernel", "sample_recovered_tokens_kernel"),
+    "optimizer": ("_newton_schulz_kernel", "void fused_adam_kernel<float>(float*)"),
+    "convolution": ("void deformable_im2col_kernel<float>(int)",),
+}
+
+
 @pytest.mark.parametrize(
     ("category", "kernel"),
-    [(c, name) for table in (NAMED, MISLEADING) for c, names in table.items() for name in names],
+    [(c, name) for table in (NAMED, MISLEADING, OF_LIBRARIES) for c, names in table.items() for name in names],
 )
 def test_category_of_a_kernel(category: str, kernel: str) -> None:
     assert of_kernel(kernel) == category

@@ -34,12 +34,15 @@ _OF_FAMILY = {"pooling": REDUCTION, "index": EMBEDDING, "rope": ELEMENTWISE, "lo
 _KERNELS = (
     (
         COPY,
-        r"^(gpu_)?mem(cpy|set)|__amd_rocclr_(copy|fill)|^dma(_|$)|_and_cache|kv_(buffer|indices)|req_to_token",
+        r"^(gpu_)?mem(cpy|set)|__amd_rocclr_(copy|fill)|^dma(_|$)|_and_cache|kv_(buffer|indices)|req_to_token|_repack|"
+        r"transfer_kernel",
     ),
     (
         COMMUNICATION,
         r"nccl|rccl|msccl|all[_-]?reduce|all[_-]?gather|reduce[_-]?scatter|all[_-]?to[_-]?all|multimem_|nvshmem"
-        r"|deep_?ep|cross_device_reduce|(?<![a-z])a2a_|userbuffers_|(?<![a-z])nvls|hybrid_ep",
+        r"|deep_?ep|cross_device_reduce|(?<![a-z])(moe)?a2a(_|dispatch|combine)|userbuffers_|(?<![a-z])nvls|hybrid_ep"
+        r"|rocshmem|symm_mem|(?<![a-z_])(put_signal|wait_signal|barrier)_kernel|barrier_all|(?<![a-z])ep(dispatch|combine)"
+        r"|notify_dispatch|(inter|intra)_?node",
     ),
     (
         RNG,
@@ -50,13 +53,14 @@ _KERNELS = (
     (EMBEDDING, r"split_embedding|(?<![a-z])tbe_|pooled_emb"),
     (
         OPTIMIZER,
-        r"adam|multi_tensor_apply|multitensor|lamb(?!da)|\bsgd|adagrad|optimi[sz]er|foreach|muon|shampoo|"
-        r"(?<![a-z])lion(?![a-z])|clip_grad",
+        r"(?<!h)adam|multi_tensor_apply|multitensor|lamb(?!da)|\bsgd|adagrad|optimi[sz]er|foreach|muon|shampoo|"
+        r"(?<![a-z])lion(?![a-z])|clip_grad|newton_?schulz",
     ),
     (
         MOE,
         r"moe|topk_?gating|expert|grouped_topk|permute_tokens|matmul_ogs|topk_softmax|routing|bitmatrix|"
-        r"expandinputrows|row_id_map|with_mask_map|sort_chunks",
+        r"expandinputrows|row_id_map|with_mask_map|sort_chunks|shuffle_(mul_sum|rows)|(pre|post)_reorder|src2dst|"
+        r"seg_indptr|fill_gateup|(?<![a-z])ep_(scatter|gather)|deepseek_v3_topk",
     ),
     (
         ATTENTION,
@@ -65,7 +69,8 @@ _KERNELS = (
         r"fwd_(none_)?diag|fwd_kv_(parallel|reduce)|kkt_(fwd|bwd)|recompute_w_u|wy_repr|solve_tril|merge_\d+x\d+_to|"
         r"chunk_(local_)?cumsum|gdn_gating|(?<![a-z])wkv|(?<![a-z])mla_|flashinfer.*(prefill|decode)|sage_(fwd|bwd)|"
         r"unified_attn|(?<![a-z])pa_(fwd|bf16|fp16|fp8|decode|mqa|ragged)|delta_rule|gla_(fwd|bwd)|retention|"
-        r"selective_(scan|state)|fused_recurrent|(?<![a-z])ssd_|chunk_(fwd|bwd|scan|state)|state_passing",
+        r"selective_(scan|state)|fused_recurrent|(?<![a-z])ssd_|chunk_(fwd|bwd|scan|state)|state_passing|"
+        r"(?<![a-z])(kda|hstu)_|::fna::|natten|deform_attn|ms_deformable",
     ),
     (
         CONVOLUTION,
@@ -82,34 +87,38 @@ _KERNELS = (
         r"(?<![a-z])[sdcz]?(potr[fsi]|getr[fsi]|geqrf|gesvd|gesdd|syev|heev|geev|gebrd|bdsqr|sytr[df]|hetr[df]|org(qr|br|tr)"
         r"|orm(qr|br|tr)|ung(qr|br|tr)|larf[bgt]|trsm|trtri)",
     ),
+    # What is done to what a product gave, or is given.
+    (ELEMENTWISE, r"silu_mul_\w*quant|kdequant"),
     (
         GEMM,
         r"gemm|gemv|cijk_|nvjet|cublas|cutlass.*(tensorop|universal)|xmma|matmul|(?<![a-z])(add|b|badd)?mm(_|$)|wgmma|deep_?gemm|"
         r"hmma|imma|dot_kernel|splitk|split_k|wvspl|_dot_|linear_(kernel|fwd|bwd)|mul_mat_|marlin|_scaled_mm|triton_tem_|"
-        r"spmm|xxt_kernel|^bmm_|cublaslt_?epilogue|epilogue::impl|ba_plus_caa|kernel_mha_gemm",
+        r"spmm|xxt_kernel|^bmm_|cublaslt_?epilogue|epilogue::impl|ba_plus_caa|kernel_mha_gemm|cusparse|streamk|"
+        r"(lstm|gru|rnn)\w*persist|rnn_\w*(lstm|gru)|lora_(shrink|expand|[ab](?![a-z]))|(?<![a-z])[bs]gmv_",
     ),
     (
         NORM,
         r"layer_?norm|rms_?norm|batch_?norm|group_?norm|instance_?norm|(?<!vector)_norm(alize|alization)?(_|$|\b)|"
         r"l2norm|welford|(?<![a-z])ln_(fwd|bwd|parallel)|bn_(fw|bw)|rowwisemoments|gammabeta|cucompute(part)?grad|computeinternalgradients|"
-        r"computefusedparams|backwardfusedparams|batchnorm",
+        r"computefusedparams|backwardfusedparams|batchnorm|normrope",
     ),
-    (ELEMENTWISE, r"rotary|(?<![a-z])rope(?![a-z])"),
+    (ELEMENTWISE, r"rotary|(?<![a-z])m?rope(?![a-z])|mlarope|qkrope|kn_entry_\dc_"),
     (SORT, r"topk|top_k"),
     (
         EMBEDDING,
         r"embedding|index_?select|gather|scatter|index_?(put|add|copy|fill|elementwise|kernel)|indexing_backward|"
-        r"bounds_check|write_indices",
+        r"bounds_check|write_indices|compute_grad_weight|krn_partial|num_of_partial_segments",
     ),
-    (SORT, r"(?<!ten)sort|bitonic|radix|nms|unique|searchsorted|sampling|top_?p_?renorm"),
+    (SORT, r"(?<!ten)sort|bitonic|radix|nms|unique|searchsorted|sampling|top_?p_?renorm|rejection_|recovered_tokens"),
     (
         REDUCTION,
         r"softmax|reduce_kernel|reduction|(?<![a-z])reduce|(?<![a-z])cumsum|scan|argmax|argmin|loss|pool|"
-        r"upsample|histogram|logsumexp|entropy|devicereduce|criterion|deviceselect|partition_(config|kernel)",
+        r"upsample|histogram|logsumexp|entropy|devicereduce|criterion|deviceselect|partition_(config|kernel)|grid_sampler|"
+        r"roi_align|(?<![a-z])(amax|jsd|kl_?div)",
     ),
     (
         COPY,
-        r"copy|cat_?array|catarray|transpose|fill|memset|memcpy|slice|pad_|permute|tensor_?transform|reorder|pack|"
+        r"copy|cat_?array|catarray|transpose|fill|memset|memcpy|slice|pad(\dd)?_|permute|tensor_?transform|reorder|pack|"
         r"kv_?cache|reshape_and_cache|_and_cache|convert_|converttensor|cast_kernel|to_copy|unroll_cat|chunk_cat|"
         r"split_with_sizes",
     ),
@@ -117,7 +126,8 @@ _KERNELS = (
         ELEMENTWISE,
         r"elementwise|pointwise|act_and_mul|activation|active(fwd|bwd)|neuron|gelu|silu|relu|glu(_|$|\b)|quant|"
         r"dropout|(?<![a-z])(add|mul|div|sub|exp|where|mask)(_|$)|^triton_$|tril|triu|arange|unrolled|triton__|"
-        r"rescale|gated_|(lstm|gru)_cell|softplus|tanh|sigmoid|penalt|temperature|cvt_|hfp8|fp8rowwise|qparam|(?<![a-z])range(_|$)",
+        r"rescale|gated_|(lstm|gru)_cell|softplus|tanh|sigmoid|penalt|temperature|cvt_|hfp8|fp8rowwise|qparam|(?<![a-z])range(_|$)|"
+        r"hadamard|softcap|bitmask|mxfp\d|scale_swizzle|amp_update",
     ),
     (COPY, r"(?<![a-z])cast"),
 )
@@ -126,7 +136,7 @@ _KERNELS = (
 _FUSED = re.compile(r"^triton_(?P<kind>poi|red|per|for|mix|spl)_fused_(?P<operators>\w*)")
 _IN_FUSED = (
     (RNG, r"inductor_random|bernoulli|philox"),
-    (OPTIMIZER, r"adam|foreach"),
+    (OPTIMIZER, r"(?<!h)adam|foreach"),
     (NORM, r"(layer|rms|batch|group|instance)_norm|native_(batch|layer|group)_norm|(?<![a-z])rsqrt"),
     (EMBEDDING, r"embedding|(?<![a-z])(index|gather|scatter)(?!_like)"),
     (SORT, r"(?<![a-z])(sort|topk)"),
@@ -146,7 +156,7 @@ _OPERATORS = (
     ),
     (EMBEDDING, r"split_?(embedding|lookup)|pooled_?emb"),
     (COPY, r"cache_ops::|_and_cache|transfer_kv"),
-    (OPTIMIZER, r"optimizer|adam|_foreach_|sgd"),
+    (OPTIMIZER, r"optimizer|(?<!h)adam|_foreach_|sgd"),
     (MOE, r"moe|experts"),
     (ATTENTION, r"attention|attn|fmha"),
     (CONVOLUTION, r"conv(?!ert)"),
@@ -180,7 +190,7 @@ _WORDS = (
 )
 # What the scopes of other instructions than products tell of them.
 _SCOPES = (
-    (OPTIMIZER, r"optimi[sz]er|adam|sgd"),
+    (OPTIMIZER, r"optimi[sz]er|(?<!h)adam|sgd"),
     (NORM, r"(layer|rms|batch|group|instance)_?norm"),
     (RNG, r"threefry|random_bits|jit\(_(uniform|normal|normal_real|bernoulli|gumbel|truncated_normal|randint)\)"),
 )
