@@ -234,6 +234,12 @@ def alike(first: Tensor, *others: Tensor | None) -> None:
         raise Unknown("the dims of tensors that belong to each other differ")
 
 
+def of_rank(tensor: Tensor, *ranks: int) -> None:
+    """Raises ``Unknown`` unless the tensor has one of these numbers of dims."""
+    if len(tensor.dims) not in ranks:
+        raise Unknown("the tensor has another number of dims than the operator takes")
+
+
 def of_size(count: int, *tensors: Tensor | None) -> None:
     """Raises ``Unknown`` unless all that are there have so many elements; one without elements is not there."""
     if any(tensor is not None and tensor.count not in (0, count) for tensor in tensors):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
-from holotrace.efficiency.arguments import Arguments, Tensor
+from holotrace.efficiency.arguments import Arguments, Tensor, alike, of_rank
 from holotrace.efficiency.families.gemm import broadcast
 from holotrace.efficiency.model import Figures, model, total_bytes
 from holotrace.efficiency.unknown import Unknown
@@ -34,9 +35,23 @@ def copy(a: Arguments) -> Figures:
 def new_copy(a: Arguments) -> Figures:
     x = a.tensor(0)
     base = a.name.split("::")[1]
+    _fits(a, x, base)
     if base == "type_as" or (base == "to" and a.is_tensor(1)):
         return Figures(0, total_bytes(x, x.like(type=a.tensor(1).type)))
     return Figures(0, total_bytes(x, x.like(type=a.type_at(1, x.type) if base in ("_to_copy", "to") else x.type)))
+
+
+def _fits(a: Arguments, x: Tensor, base: str) -> None:
+    """Raises ``Unknown`` unless what is shuffled falls into as many parts, and a triangle is that of a matrix."""
+    is_triangle = base.startswith("tri")
+    if is_triangle or base.startswith("pixel"):
+        of_rank(x, *range(2 if is_triangle else 3, len(x.dims) + 1))
+    if "shuffle" not in base or not a.given(1):
+        return
+    parts = a.size(1)
+    sizes = {"pixel_shuffle": x.dims[-3:-2], "pixel_unshuffle": x.dims[-2:]}.get(base, x.dims[1:2])
+    if any(size % (parts**2 if base == "pixel_shuffle" else parts) for size in sizes):
+        raise Unknown("the dims do not fall into as many parts")
 
 
 @model(
@@ -102,20 +117,36 @@ def join(a: Arguments) -> Figures:
 
 @model("padding", "copy", r"aten::(constant_pad_nd|pad)", flops="0", moved=_BOTH)
 def padding(a: Arguments) -> Figures:
-    x, widths = a.tensor(0), a.integers(1)
+    x = a.tensor(0)
+    return Figures(0, total_bytes(x, x.like(_padded(x, a.integers(1)))))
+
+
+def _padded(x: Tensor, widths: list[int]) -> tuple[int, ...]:
+    """Dims with what is padded before and behind each of the last ones, beginning with the last."""
     if len(widths) % 2 or len(widths) > 2 * len(x.dims):
         raise Unknown("the padding does not fit the dims")
     dims = list(x.dims)
     for at, (before, after) in enumerate(zip(widths[::2], widths[1::2], strict=True)):
         dims[-1 - at] += before + after
-    if min(dims) < 0:
+    if min(dims, default=0) < 0:
         raise Unknown("the padding does not fit the dims")
-    return Figures(0, total_bytes(x, x.like(dims)))
+    return tuple(dims)
+
+
+def _bordered(a: Arguments, x: Tensor, widths: list[int]) -> tuple[int, ...]:
+    """The same of borders that repeat what is within, of an image with or without a batch."""
+    spatial = int(a.name.split("_pad")[1][0])
+    of_rank(x, spatial + 1, spatial + 2)
+    is_wide = any(width >= x.dims[-1 - at // 2] for at, width in enumerate(widths[: 2 * spatial]))
+    if len(widths) != 2 * spatial or (is_wide and "reflection" in a.name):
+        raise Unknown("the padding does not fit the dims")
+    return _padded(x, widths)
 
 
 @model("padding of borders", "copy", r"aten::(reflection|replication)_pad[123]d", flops="0", moved=_BOTH)
 def borders(a: Arguments) -> Figures:
-    return padding.work(a)
+    x = a.tensor(0)
+    return Figures(0, total_bytes(x, x.like(_bordered(a, x, a.integers(1)))))
 
 
 @model(
@@ -128,6 +159,7 @@ def borders(a: Arguments) -> Figures:
 def borders_backward(a: Arguments) -> Figures:
     """grad, self, widths."""
     grad, x = a.tensor(0), a.tensor(1)
+    alike(grad, x.like(_bordered(a, x, a.integers(2))))
     return Figures(grad.count, total_bytes(grad, x.like()))
 
 
@@ -168,6 +200,8 @@ def of_lists(a: Arguments) -> Figures:
         return Figures(0, total_bytes(*a.tensors(0, "float"), *a.tensors(1, "float")), said)
     if a.is_tensor(0):
         x = a.tensor(0)
+        if a.given(1) and sum(a.integers(1)) != x.dims[a.dim_of(x, 2) if a.given(2) else 0]:
+            raise Unknown("the parts do not make up the whole")
         return Figures(0, 2 * x.bytes)
     return join.work(a)
 
@@ -182,17 +216,24 @@ def of_lists(a: Arguments) -> Figures:
 def windows(a: Arguments) -> Figures:
     """self [(B,) C, H, W], kernel, dilation, padding, stride."""
     x = a.tensor(0)
-    kernel, dilation, padding, stride = (_pair(a.integers(place)) for place in range(1, 5))
-    if len(x.dims) not in (3, 4) or min(*kernel, *dilation, *stride) < 1:
+    of_rank(x, 3, 4)
+    kernel, counts = _windows(a, x.dims[-2:], 1)
+    return Figures(0, total_bytes(x, x.like((*x.dims[:-2], *kernel, *counts))))
+
+
+def _windows(a: Arguments, image: Sequence[int], first: int) -> tuple[list[int], list[int]]:
+    """Sizes of a window of an image, and how many there are, from kernel, dilation, padding and stride."""
+    kernel, dilation, padding, stride = (_pair(a.integers(place)) for place in range(first, first + 4))
+    if min(*kernel, *dilation, *stride) < 1:
         raise Unknown("the dims are not those of an image and its windows")
     reach = [gap * (size - 1) + 1 for gap, size in zip(dilation, kernel, strict=True)]
     counts = [
         (size + 2 * pad - whole) // step + 1
-        for size, pad, whole, step in zip(x.dims[-2:], padding, reach, stride, strict=True)
+        for size, pad, whole, step in zip(image, padding, reach, stride, strict=True)
     ]
     if min(counts) < 1:
         raise Unknown("the windows do not fit the image")
-    return Figures(0, total_bytes(x, x.like((*x.dims[:-2], *kernel, *counts))))
+    return kernel, counts
 
 
 @model(
@@ -204,8 +245,10 @@ def windows(a: Arguments) -> Figures:
 )
 def image(a: Arguments) -> Figures:
     """self [(B,) C·kh·kw, L], size, kernel, dilation, padding, stride."""
-    x, size, kernel = a.tensor(0), _pair(a.integers(1)), _pair(a.integers(2))
-    if len(x.dims) not in (2, 3) or min(*size, *kernel) < 1 or x.dims[-2] % prod(kernel):
+    x, size = a.tensor(0), _pair(a.integers(1))
+    kernel, counts = _windows(a, size, 2)
+    of_rank(x, 2, 3)
+    if x.dims[-1] != prod(counts) or x.dims[-2] % prod(kernel):
         raise Unknown("the dims are not those of windows of an image")
     return Figures(x.count, total_bytes(x, x.like((*x.dims[:-2], x.dims[-2] // prod(kernel), *size))))
 
@@ -231,7 +274,7 @@ def windows_of_dim(a: Arguments) -> Figures:
 def windows_backward(a: Arguments) -> Figures:
     """grad, sizes of the whole, dim, size, step."""
     grad, sizes = a.tensor(0), a.integers(1)
-    if min(sizes, default=0) < 1:
+    if min(sizes, default=0) < 1 or len(grad.dims) != len(sizes) + 1:
         raise Unknown("the sizes of the whole cannot be read")
     return Figures(grad.count, total_bytes(grad, grad.like(sizes)))
 

@@ -206,6 +206,7 @@ def noisy(a: Arguments) -> Figures:
 )
 def weighted_backward(a: Arguments) -> Figures:
     grad, x, weight = a.tensor(0), a.tensor(1), a.tensor(2)
+    alike(x, grad, x.like(broadcast(x.dims, weight.dims)))
     return Figures(2 * x.count, total_bytes(grad, x, weight, x.like(), x.like()))
 
 
@@ -222,6 +223,7 @@ def cell(a: Arguments) -> Figures:
     if gates.dims != hidden.dims or gates.count != 4 * state.count:
         raise Unknown("the dims are not those of gates and a state")
     biases = (a.optional(3), a.optional(4))
+    of_size(gates.dims[-1], *biases)
     return Figures(
         10 * state.count, total_bytes(gates, hidden, state, *biases, state.like(), state.like(), gates.like())
     )
@@ -239,6 +241,7 @@ def gated_cell(a: Arguments) -> Figures:
     gates, hidden, state = a.tensor(0), a.tensor(1), a.tensor(2)
     if gates.dims != hidden.dims or gates.count != 3 * state.count:
         raise Unknown("the dims are not those of gates and a state")
+    of_size(gates.dims[-1], a.optional(3), a.optional(4))
     moved = total_bytes(gates, hidden, state, a.optional(3), a.optional(4))
     return Figures(10 * state.count, moved + 6 * state.like().bytes)
 
@@ -340,4 +343,5 @@ def unscale(a: Arguments) -> Figures:
 @model("scale of losses", "elementwise", r"aten::_amp_update_scale_", flops="1", moved="its numbers")
 def update_scale(a: Arguments) -> Figures:
     given = [tensor for _, tensor in a.all_tensors()]
+    of_size(1, *given)
     return Figures(1, total_bytes(*given))

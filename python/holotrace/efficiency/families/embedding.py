@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from holotrace.efficiency.arguments import Arguments, Tensor
+from holotrace.efficiency.arguments import Arguments, Tensor, of_size
 from holotrace.efficiency.families.gemm import broadcast
 from holotrace.efficiency.model import Figures, model, total_bytes
 from holotrace.efficiency.unknown import Unknown
@@ -191,6 +191,8 @@ def scatter(a: Arguments) -> Figures:
         count = prod(source.dims) if source is not None and source.dims else x.count // x.dims[at] * chosen.count
     else:
         _ranked(x, chosen)
+        if source is not None and source.dims:
+            _ranked(source, chosen)
         count = chosen.count
     adds = "add" in a.name or "reduce" in a.name
     written = x.element_bytes * min(count, x.count)
@@ -245,6 +247,7 @@ def masked_scatter(a: Arguments) -> Figures:
     "one number", "copy", r"aten::(_local_scalar_dense|item|is_nonzero|_assert_async)", flops="0", moved="the number"
 )
 def one_number(a: Arguments) -> Figures:
+    of_size(1, a.tensor(0))
     return Figures(0, a.tensor(0).bytes)
 
 

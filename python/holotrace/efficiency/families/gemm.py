@@ -13,11 +13,11 @@ _FACTORS = 5  # arguments of a product and sum; one more, but for a given result
 _BINARY = 5  # arguments of a layer of oneDNN that takes another tensor; one that does not has six
 
 
-def product(a: Tensor, b: Tensor) -> tuple[int, tuple[int, ...]]:
+def product(a: Tensor, b: Tensor, *, batches: bool = False) -> tuple[int, tuple[int, ...]]:
     """Floating-point operations and dims of the product of two matrices, or of two batches of matrices."""
     if (
         len(a.dims) != len(b.dims)
-        or len(a.dims) not in (2, 3)
+        or len(a.dims) != 2 + batches
         or a.dims[-1] != b.dims[-2]
         or a.dims[:-2] != b.dims[:-2]
     ):
@@ -41,7 +41,7 @@ def _written(a: Arguments, place: int, dims: tuple[int, ...], like: Tensor) -> T
 @model("matrix product", "gemm", r"aten::(mm|bmm)", flops=_FLOPS, moved=_MOVED, is_matrix=True)
 def matrix_product(a: Arguments) -> Figures:
     left, right = a.tensor(0), a.tensor(1)
-    flops, dims = product(left, right)
+    flops, dims = product(left, right, batches=a.name.endswith("bmm"))
     # bmm may take the type of its result before the result itself.
     given = next((place for place in range(2, len(a)) if a.is_tensor(place)), -1)
     out = a.out(given) or left.like(dims, a.type_at(2, left.type))
@@ -59,7 +59,7 @@ def matrix_product(a: Arguments) -> Figures:
 def matrix_product_and_sum(a: Arguments) -> Figures:
     """What is added, both matrices, (type of the result,) factors of what is added and of the product."""
     added, left, right = a.optional(0), a.tensor(1), a.tensor(2)
-    flops, dims = product(left, right)
+    flops, dims = product(left, right, batches="bmm" in a.name)
     if "addbmm" in a.name and "baddbmm" not in a.name:
         dims = dims[1:]
     _spreads(added, dims)

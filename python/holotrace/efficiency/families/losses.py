@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holotrace.efficiency.arguments import Arguments, Tensor, alike, of_size
+from holotrace.efficiency.arguments import Arguments, Tensor, alike, of_rank, of_size
 from holotrace.efficiency.families.gemm import broadcast
 from holotrace.efficiency.model import Figures, model, total_bytes
 from holotrace.efficiency.unknown import Unknown
@@ -48,6 +48,7 @@ def binary(a: Arguments) -> Figures:
     last = 4 if a.name.endswith("logits") else 3
     dims = x.dims if a.integer(last, 1) == 0 else ()
     others = [a.optional(place) for place in range(2, last)]
+    alike(x, x.like(broadcast(x.dims, *(other.dims for other in others if other is not None))))
     return Figures(6 * x.count, total_bytes(x, target, *others, x.like(dims)))
 
 
@@ -60,6 +61,7 @@ def binary(a: Arguments) -> Figures:
 )
 def binary_backward(a: Arguments) -> Figures:
     grad, x, target = a.tensor(0), a.tensor(1), a.tensor(2)
+    alike(x, target, x.like(broadcast(x.dims, grad.dims)))
     return Figures(4 * x.count, total_bytes(grad, x, target, a.optional(3), x.like()))
 
 
@@ -99,6 +101,9 @@ def likelihood_backward(a: Arguments) -> Figures:
     """grad, self, target, weight, reduction, ignored, total weight, out."""
     grad, x, target = a.tensor(0), a.tensor(1), a.tensor(2)
     _chosen(x, target, a.optional(3))
+    of_size(1, a.optional(6))
+    if grad.count != 1:
+        alike(target, grad)
     return Figures(target.count, total_bytes(grad, target, a.optional(3), a.optional(6), x.like()))
 
 
@@ -112,6 +117,7 @@ def likelihood_backward(a: Arguments) -> Figures:
 def margins(a: Arguments) -> Figures:
     """self, target, power, margin, weight, reduction."""
     x, target = a.tensor(0), a.tensor(1)
+    _of_each_row(x, target, a.optional(4))
     dims = target.dims if a.integer(5, 1) == 0 else ()
     return Figures(3 * x.count, total_bytes(x, target, a.optional(4), a.out(6) or x.like(dims)))
 
@@ -126,7 +132,16 @@ def margins(a: Arguments) -> Figures:
 def margins_backward(a: Arguments) -> Figures:
     """grad, self, target, power, margin, weight, reduction."""
     grad, x, target = a.tensor(0), a.tensor(1), a.tensor(2)
+    _of_each_row(x, target, a.optional(5))
     return Figures(3 * x.count, total_bytes(grad, x, target, a.optional(5), x.like()))
+
+
+def _of_each_row(x: Tensor, target: Tensor, weight: Tensor | None) -> None:
+    """Raises ``Unknown`` unless there is a target for each row of the scores of all classes."""
+    of_rank(x, 0, 1, 2)
+    classes = x.dims[-1] if x.dims else 1
+    of_size(x.count // classes, target)
+    of_size(classes, weight)
 
 
 @model(
@@ -139,6 +154,8 @@ def margins_backward(a: Arguments) -> Figures:
 def labels(a: Arguments) -> Figures:
     """self, target, reduction."""
     x, target = a.tensor(0), a.tensor(1)
+    of_rank(x, 0, 1, 2)
+    alike(x, target)
     dims = x.dims[:-1] if a.integer(2, 1) == 0 else ()
     return Figures(3 * x.count, total_bytes(x, target, x.like(dims), x.like()))
 
@@ -153,6 +170,7 @@ def labels(a: Arguments) -> Figures:
 def labels_backward(a: Arguments) -> Figures:
     """grad, self, target, reduction, which classes are targets."""
     x = a.tensor(1)
+    alike(x, a.tensor(2), a.tensor(4))
     return Figures(3 * x.count, total_bytes(a.tensor(0), x, a.tensor(2), a.tensor(4), x.like()))
 
 

@@ -198,9 +198,15 @@ def group(a: Arguments) -> Figures:
     # Kept in the weights' type where it is another than the input's.
     kind = weight.type if weight is not None else x.type
     kept = x.like((a.size(3), a.size(6)), kind)
-    of_size(x.count, x.like((a.size(3), a.size(4), a.size(5))))
+    _grouped(x, a.size(3), a.size(4), a.size(5))
     of_size(a.size(4), weight, a.optional(2))
     return Figures(_PER_ELEMENT * x.count, total_bytes(x, weight, a.optional(2), x.like(), kept, kept))
+
+
+def _grouped(x: Tensor, *sizes: int) -> None:
+    """Raises ``Unknown`` unless the input is of as many images, channels, and elements of each."""
+    if (*x.dims[:2], prod(x.dims[2:])) != sizes:
+        raise Unknown("the dims are not those of a batch of channels")
 
 
 @model(
@@ -227,7 +233,9 @@ def group_backward(a: Arguments) -> Figures:
     grad, x, weight = a.tensor(0), a.tensor(1), a.optional(4)
     of_input, of_weight, of_bias = _mask(a, 9, 3)
     alike(x, grad)
-    channels = a.size(6) if a.scalars else x.dims[1]
+    if a.given(5):
+        _grouped(x, a.size(5), a.size(6), a.size(7))
+    channels = x.dims[1]
     of_size(a.size(5) * a.size(8) if a.scalars else a.tensor(2).count, a.optional(2), a.optional(3))
     of_size(channels, weight)
     moved = total_bytes(grad, x, a.optional(2), a.optional(3), weight) + of_input * x.like().bytes
@@ -248,4 +256,6 @@ def weights(a: Arguments) -> Figures:
         grad, v, g, norms = (a.tensor(place) for place in range(4))
         return Figures(3 * v.count, total_bytes(grad, v, g, norms, v.like(), g.like()))
     v, g = a.tensor(0), a.tensor(1)
+    if a.given(2):
+        of_size(v.dims[a.dim_of(v, 2)], g)
     return Figures(3 * v.count, total_bytes(v, g, v.like(), _statistics(g, g.count)))

@@ -58,7 +58,8 @@ def norms(a: Arguments) -> Figures:
 def foreach(a: Arguments) -> Figures:
     places = [place for place, kind in enumerate(a.types) if kind == "TensorList"]
     places = [place for place in places if place in (0, 1, 2)]
-    if not places or places[0] != 0:
+    # A number may come first, of which powers are taken.
+    if not places or places[0] > (1 if "pow" in a.name else 0):
         raise Unknown("the tensors of a list are not recorded")
     lists = _lists(a, *places)
     count = sum(tensor.count for tensor in lists[0])

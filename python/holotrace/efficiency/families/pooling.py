@@ -99,6 +99,13 @@ def backward(a: Arguments) -> Figures:
     alike(grad, places)
     if len(grad.dims) != len(x.dims) or grad.dims[: -_spatial(a)] != x.dims[: -_spatial(a)]:
         raise Unknown("the gradient has not the dims of what was pooled")
+    if a.name.startswith(("aten::max_pool", "aten::avg_pool")) and a.given(2):
+        # Means are taken over windows without gaps, and have no place for their size.
+        is_mean = "avg" in a.name
+        gaps = [1] if is_mean else a.integers(5, [1])
+        kernel, stride, padding = a.integers(2), a.integers(3, []), a.integers(4, [0])
+        kernel = kernel * _spatial(a) if len(kernel) == 1 else kernel
+        alike(grad, grad.like(_pooled(x, kernel, stride, padding, gaps, up=a.flag(5 if is_mean else 6, False))))
     # The input tells the size only; its places are known.
     return Figures(None, total_bytes(grad, places, x.like()))
 
@@ -168,6 +175,8 @@ def resize_backward(a: Arguments) -> Figures:
 def grid(a: Arguments) -> Figures:
     x, places = a.tensor(0), a.tensor(1)
     if len(x.dims) < 4 or len(places.dims) != len(x.dims):
+        raise Unknown("the dims are not those of an image and a grid")
+    if x.dims[0] != places.dims[0] or places.dims[-1] != len(x.dims) - 2:
         raise Unknown("the dims are not those of an image and a grid")
     return Figures(None, total_bytes(x, places, x.like((*x.dims[:2], *places.dims[1:-1]))), "all of the input is read")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holotrace.efficiency.arguments import Arguments
+from holotrace.efficiency.arguments import Arguments, of_rank
 from holotrace.efficiency.families.gemm import broadcast
 from holotrace.efficiency.model import Figures, model, total_bytes
 from holotrace.efficiency.unknown import Unknown
@@ -43,6 +43,7 @@ def returned(a: Arguments) -> Figures:
     x = a.tensor(0)
     if a.name.endswith("multinomial"):
         count = a.size(1)
+        of_rank(x, 1, 2)
         return Figures(0, x.bytes + 8 * count * (x.dims[0] if len(x.dims) == 2 else 1))
     if a.name.endswith("_like"):
         # The type follows the bounds of whole numbers: one, or two.

@@ -68,5 +68,7 @@ def backward(a: Arguments) -> Figures:
     grad, out = a.tensor(0), a.tensor(1)
     if grad.dims != out.dims:
         raise Unknown("gradient and result have not the same dims")
+    if a.given(2):
+        a.dim_of(out, 2)
     written = a.out(4) or out.like(type=a.type_at(3, grad.type))
     return Figures(_OPERATIONS * out.count, total_bytes(grad, out, written))
