@@ -241,6 +241,8 @@ OF_LIBRARIES = {
         "_qkv_lora_b_kernel",
         "void cusparse::csrmm_alg2_kernel<float>(int)",
         "void RNN_blockPersist_fp_LSTM<float>(int)",
+        "void flux::GemmReduceScatter(Params)",
+        "all_gather_gemm_kernel",
     ),
     "attention": (
         "chunk_kda_fwd_kernel_intra_sub_intra",
@@ -275,7 +277,10 @@ OF_LIBRARIES = {
         "void at::native::(anonymous namespace)::reflection_pad2d_out_kernel<float>(float const*)",
         "void transfer_kernel_impl<false>(void const*)",
     ),
-    "embedding": ("void at::native::(anonymous namespace)::compute_grad_weight<c10::BFloat16>(long const*)",),
+    "embedding": (
+        "void at::native::(anonymous namespace)::compute_grad_weight<c10::BFloat16>(long const*)",
+        "void at::native::index_reduce_scatter(float*)",
+    ),
     "reduction": ("_jsd_kernel", "void at::native::(anonymous namespace)::grid_sampler_2d_kernel<float>(int)"),
     "sort": ("rejection_greedy_sample_kernel", "sample_recovered_tokens_kernel"),
     "optimizer": ("_newton_schulz_kernel", "void fused_adam_kernel<float>(float*)"),

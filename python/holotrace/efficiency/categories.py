@@ -39,10 +39,11 @@ _KERNELS = (
     ),
     (
         COMMUNICATION,
-        r"nccl|rccl|msccl|all[_-]?reduce|all[_-]?gather|reduce[_-]?scatter|all[_-]?to[_-]?all|multimem_|nvshmem"
-        r"|deep_?ep|cross_device_reduce|(?<![a-z])(moe)?a2a(_|dispatch|combine)|userbuffers_|(?<![a-z])nvls|hybrid_ep"
-        r"|rocshmem|symm_mem|(?<![a-z_])(put_signal|wait_signal|barrier)_kernel|barrier_all|(?<![a-z])ep(dispatch|combine)"
-        r"|notify_dispatch|(inter|intra)_?node",
+        # Those with a product in them are more than communication, and PyTorch's own run on one device.
+        r"^(?!.*(gemm|matmul|at::native::)).*(nccl|rccl|msccl|all[_-]?reduce|all[_-]?gather|reduce[_-]?scatter"
+        r"|all[_-]?to[_-]?all|multimem_|nvshmem|deep_?ep|cross_device_reduce|(?<![a-z])(moe)?a2a(_|dispatch|combine)"
+        r"|userbuffers_|(?<![a-z])nvls|hybrid_ep|rocshmem|symm_mem|(?<![a-z_])(put_signal|wait_signal|barrier)_kernel"
+        r"|barrier_all|(?<![a-z])ep(dispatch|combine)|notify_dispatch|(inter|intra)_?node)",
     ),
     (
         RNG,
