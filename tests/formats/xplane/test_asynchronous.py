@@ -117,3 +117,18 @@ def test_a_loop_takes_for_itself_what_the_device_measured_beyond_the_operations_
         "fusion.1": 4_000,
         "fusion.2": 3_000,
     }
+
+
+def test_a_collective_whose_end_takes_no_time_was_over_when_the_device_still_worked(tmp_path: Path) -> None:
+    """What a device waited for before it came to that end was laid to both."""
+    ops = [
+        *OPS[:2],
+        op("recv-done.1", "recv-done", 7, 5, "%recv-done.1 = f32[8] recv-done(%recv.1)"),
+        op("all-gather-done.7", "all-gather-done", 12, 0, GATHER_DONE),
+    ]
+    events = drawn(tmp_path, ops, []).table("device_events").cast({pl.Categorical: pl.String})
+    assert events.select("name", "start_ns", "end_ns").sort("name").rows() == [
+        ("all-gather-start.2", 0, 7_000),
+        ("fusion.1", 1_000, 7_000),
+        ("recv-done.1", 7_000, 12_000),
+    ]

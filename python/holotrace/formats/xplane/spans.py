@@ -9,6 +9,8 @@ from holotrace.core.on_demand import Rows
 _KEY = ["plane", "program_id", "start"]
 # The instruction that begins a collective, by its name.
 _BEGINS = r"-start(\.\d+)?$"
+# A device that need not wait for the end goes on at once.
+_AT_ONCE_NS = 1_000
 # The queue of spans that no line shows.
 _STREAM = -1
 
@@ -17,30 +19,56 @@ def with_spans(operations: Rows) -> Rows:
     """The operations, those that begin a collective as the span of it on devices that show none.
 
     Some profiles of TPUs show spans of the first device only. A span lasts until the device is done with what awaits
-    it.
+    it, or, if that took no time, with what it worked on before.
     """
     kinds = operations.shared["kind"].with_row_index("kind").filter("is_collective")
-    begins = pl.col("instruction").cast(pl.String).str.contains(_BEGINS)
-    pieces = kinds.filter(pl.col("is_span") | pl.col("awaited").is_not_null() | begins)
-    if pieces["awaited"].null_count() in (0, pieces.height):
-        return operations
-    known = pieces.select(
-        *("kind", "is_span", "awaited"),
+    name, awaited = pl.col("instruction").cast(pl.String), pl.col("awaited")
+    told = kinds.select(
+        *("kind", "is_span"),
         pl.col("program_id").fill_null(0),
         start=pl.coalesce("awaited", "instruction"),
+        is_begin=awaited.is_null() & name.str.contains(_BEGINS),
+        is_end=awaited.is_not_null(),
     )
+    known = told.filter(pl.any_horizontal("is_span", "is_begin", "is_end"))
+    if not (known["is_begin"].any() and known["is_end"].any()):
+        return operations
     ran = (
         operations.own.select("event_id", "kind", "line", "start_ns", "end_ns")
         .join(known, on="kind")
         .join(operations.shared["line"].select("line", "plane"), on="line")
     )
-    shown, is_end = ran.filter("is_span").select(_KEY).unique(), pl.col("awaited").is_not_null()
+    shown = ran.filter("is_span").select(_KEY).unique()
     ran = ran.filter(~pl.col("is_span")).join(shown, on=_KEY, how="anti").sort("start_ns")
-    ends = ran.filter(is_end).select(*_KEY, "start_ns", until_ns="end_ns")
-    found = ran.filter(~is_end).join_asof(ends, on="start_ns", by=_KEY, strategy="forward", check_sortedness=False)
+    ends = _over(ran.filter("is_end"), operations).select(*_KEY, "start_ns", "until_ns", "end_of")
+    found = ran.filter("is_begin").join_asof(ends, on="start_ns", by=_KEY, strategy="forward", check_sortedness=False)
     # Of several that began before one end, the others lost theirs.
-    spans = found.drop_nulls("until_ns").unique([*_KEY, "until_ns"], keep="last", maintain_order=True)
+    spans = found.drop_nulls("until_ns").unique([*_KEY, "end_of"], keep="last", maintain_order=True)
+    spans = spans.with_columns(pl.max_horizontal("until_ns", "end_ns"))
     return operations if spans.is_empty() else _lasting(operations, spans)
+
+
+def _over(ends: pl.DataFrame, operations: Rows) -> pl.DataFrame:
+    """The ends of collectives, in order, with when each was over at the latest: until_ns, and its number, end_of."""
+    kinds = operations.shared["kind"].with_row_index("kind")
+    working = kinds.filter(~pl.any_horizontal("is_collective", "is_span", "is_wait", "may_contain"))
+    worked = (
+        operations.own.select("kind", "line", worked_ns="end_ns")
+        .join(working, on="kind", how="semi")
+        .join(operations.shared["line"].select("line", "plane"), on="line")
+        .sort("worked_ns")
+    )
+    known = ends.join_asof(
+        worked.select("plane", "worked_ns"),
+        left_on="start_ns",
+        right_on="worked_ns",
+        by="plane",
+        coalesce=False,
+        check_sortedness=False,
+    )
+    is_awaited = pl.col("end_ns") - pl.col("start_ns") > _AT_ONCE_NS
+    over_ns = pl.when(is_awaited).then("end_ns").otherwise(pl.coalesce("worked_ns", "start_ns"))
+    return known.with_columns(until_ns=over_ns, end_of="event_id")
 
 
 def _lasting(operations: Rows, spans: pl.DataFrame) -> Rows:
