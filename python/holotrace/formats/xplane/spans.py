@@ -8,10 +8,12 @@ from holotrace.core.on_demand import Rows
 
 _KEY = ["plane", "program_id", "start"]
 # The instruction that begins a collective, by its name.
-_BEGINS = r"-start(\.\d+)?$"
+_BEGINS = r"(-start|^send)(\.\d+)?$"
+# What an exchange between slices consists of beside its begin and its end.
+_BESIDE = r"^(recv|send-done)(\.\d+)?$"
 # A device that need not wait for the end goes on at once.
 _AT_ONCE_NS = 1_000
-# The queue of spans that no line shows.
+# The queue of spans that no line shows; what slices exchange goes on side by side, each in one of its own below that.
 _STREAM = -1
 
 
@@ -28,7 +30,8 @@ def with_spans(operations: Rows) -> Rows:
         pl.col("program_id").fill_null(0),
         start=pl.coalesce("awaited", "instruction"),
         is_begin=awaited.is_null() & name.str.contains(_BEGINS),
-        is_end=awaited.is_not_null(),
+        beside=pl.when(pl.col("exchange").is_not_null()).then("kind"),
+        is_end=awaited.is_not_null() & ~name.str.contains(_BESIDE),
     )
     known = told.filter(pl.any_horizontal("is_span", "is_begin", "is_end"))
     if not (known["is_begin"].any() and known["is_end"].any()):
@@ -76,20 +79,23 @@ def _lasting(operations: Rows, spans: pl.DataFrame) -> Rows:
 
     Args:
         operations: All of them.
-        spans: event_id, kind, line and plane of each, and when it is over: until_ns.
+        spans: event_id, kind, line and plane of each, until_ns, when it is over, and ``beside``, a number if it has a
+            queue of its own.
     """
     own, kinds, lines = operations.own, operations.shared["kind"], operations.shared["line"]
     of_kind = spans.select("kind").unique().sort("kind").with_row_index("of_kind", offset=kinds.height)
-    of_line = spans.select("line", "plane").unique("plane").sort("line").with_row_index("of_line", offset=lines.height)
-    told = spans.select("event_id", "kind", "plane", "until_ns").join(of_kind, on="kind")
-    told = told.join(of_line.select("plane", "of_line"), on="plane")
+    place = ["plane", "beside"]
+    of_line = spans.select("line", *place).unique(place).sort("line", "beside")
+    of_line = of_line.with_row_index("of_line", offset=lines.height)
+    told = spans.select("event_id", "kind", *place, "until_ns").join(of_kind, on="kind")
+    told = told.join(of_line.select(*place, "of_line"), on=place, nulls_equal=True)
     row = own.select("event_id").join(told, on="event_id", how="left", maintain_order="left")
     changed = {"end_ns": "until_ns", "kind": "of_kind", "line": "of_line"}
     # What the device measured is how long it took to begin.
     measured = [name for name in ("device_duration_ps", "duration_ps", "self_ns") if name in own.columns]
     shared = {
         "kind": pl.concat([kinds, kinds[of_kind["kind"]].with_columns(is_span=pl.lit(value=True))]),
-        "line": pl.concat([lines, _asynchronous(lines[of_line["line"]], of_line["of_line"])]),
+        "line": pl.concat([lines, _asynchronous(lines, of_line)]),
     }
     lasting = own.with_columns(
         *(row[by].cast(own.schema[name]).fill_null(own[name]).alias(name) for name, by in changed.items()),
@@ -98,10 +104,11 @@ def _lasting(operations: Rows, spans: pl.DataFrame) -> Rows:
     return Rows(lasting, {**operations.shared, **shared})
 
 
-def _asynchronous(lines: pl.DataFrame, numbers: pl.Series) -> pl.DataFrame:
-    """Lines of spans beside these lines."""
-    return lines.with_columns(
-        line=numbers.cast(lines.schema["line"]),
+def _asynchronous(lines: pl.DataFrame, told: pl.DataFrame) -> pl.DataFrame:
+    """Lines of spans beside these lines: those of which it is ``told``, with their numbers, of_line."""
+    beside = told.select(pl.col("beside").rank("dense").over("plane").fill_null(0).cast(pl.Int64)).to_series()
+    return lines[told["line"]].with_columns(
+        line=told["of_line"].cast(lines.schema["line"]),
         is_async=pl.lit(value=True),
-        stream=pl.lit(_STREAM, lines.schema["stream"]),
+        stream=(_STREAM - beside).cast(lines.schema["stream"]),
     )
