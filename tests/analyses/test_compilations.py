@@ -119,6 +119,25 @@ def test_shapes_that_keep_changing_are_a_finding() -> None:
     assert messages == ["jit_f was compiled for 3 other shapes"]
 
 
+def test_a_program_that_begins_while_the_next_is_compiled_is_not_the_next() -> None:
+    """The host launches a program and compiles for the next batch before that began: this one's shape was not told."""
+    drawing = """
+        tpu  |A....BBBBBBBBBBBBC|
+        call |.LLLb.MMMMMMMMMMc.|
+        deep |.KKK..KKKKKKKKKK..|
+        A = x in jit_f(1)
+        B = x in jit_f(2)
+        C = x in jit_f(3)
+        K = backend_compile
+        L = PjitFunction(f)
+        M = PjitFunction(f)
+    """
+    late = drawing.replace("A....BBBBBBBBBBBBC", "A.......BBBBBBBBBC")
+    for each in (drawing, late):
+        table = with_inputs(each, p1=["s32[1]"], p2=["s32[2]"], p3=["s32[3]"]).compilations()
+        assert table["change"].to_list() == ["s32[1] became s32[2]", "s32[2] became s32[3]"]
+
+
 def test_a_program_that_the_cache_held_is_not_said_to_be_compiled() -> None:
     """What JAX traced, lowered and read from disk was counted as compiled, with the advice to use the cache."""
     job = draw("""

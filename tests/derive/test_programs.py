@@ -42,6 +42,9 @@ def test_a_difference_names_the_shapes_that_changed() -> None:
     assert programs.differences(pairs, programs.inputs(HLO)).to_list() == ["f32[4] became f32[6]", None]
 
 
-def test_a_program_first_runs_when_its_first_run_begins() -> None:
-    runs = pl.DataFrame({"module": ["m", "m", None], "program": [1, 1, 2], "start_ns": [9, 3, 1]})
-    assert programs.first_runs(runs).rows() == [("m", 1, 3)]
+def test_a_program_first_runs_when_its_first_run_is_launched_or_begins() -> None:
+    runs = pl.DataFrame(
+        {"module": ["m", "m", "n", None], "program": [1, 1, 1, 2], "launch_ns": [2, None, None, 1]}
+        | {"start_ns": [9, 3, 4, 1]}
+    )
+    assert programs.first_runs(runs).rows() == [("m", 1, 2, 3), ("n", 1, 4, 4)]

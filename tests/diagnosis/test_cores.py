@@ -91,7 +91,7 @@ def late(*collectives: tuple[int, int, int, int]) -> list[int]:
         for device, arrival in enumerate((first, last))
     ]
     columns = {"rank": 0, "step": 0, "event_id": 0, "clock_offset_ns": 0, "queue": None}
-    found = cores._late(pl.DataFrame(come).with_columns(**{name: pl.lit(value) for name, value in columns.items()}))
+    found = cores.late(pl.DataFrame(come).with_columns(**{name: pl.lit(value) for name, value in columns.items()}))
     return [ns // MS for ns in found.sort("match")["time_ns"]]
 
 
@@ -130,7 +130,7 @@ def test_a_device_that_waits_for_another_in_one_group_makes_nobody_late_in_the_n
         for device, arrival in group
     ]
     columns = {"rank": 0, "step": 0, "event_id": 0, "clock_offset_ns": 0, "queue": None}
-    found = cores._late(pl.DataFrame(come).with_columns(**{name: pl.lit(value) for name, value in columns.items()}))
+    found = cores.late(pl.DataFrame(come).with_columns(**{name: pl.lit(value) for name, value in columns.items()}))
     by_device = found.group_by("device").agg(pl.col("time_ns").sum() / MS).sort("device")
     # Device 3 is late to its first group, at a time at which others wait for device 1 for longer.
     assert by_device.rows() == [(0, 0.0), (1, 21.0), (3, 0.0)]
@@ -152,6 +152,15 @@ def test_ranks_that_take_turns_are_told_by_the_devices_that_make_each_late() -> 
     assert cores.told_once([*devices, turns]) == devices
     more = (Candidate(UNEVEN_WORK, Change()), 90)
     assert cores.told_once([*devices, more]) == [*devices, more]
+
+
+def test_what_devices_have_in_turns_is_not_told_of_ranks_or_of_one_of_them_again() -> None:
+    turns = (Candidate(UNEVEN_WORK, Change(), evidence={cores.DEVICES: 4}), 9)
+    slow = (longer(0, device=1), 3)
+    others = [(longer(0, device=3, cause=MORE_WORK), 8), (Candidate(UNEVEN_WORK, Change()), 4), (longer(1), 2)]
+    assert cores.told_once([turns, slow, *others[:2]]) == [turns, slow]
+    much = (longer(0, device=3, cause=MORE_WORK), 90)
+    assert cores.told_once([turns, slow, much]) == [slow, much]
 
 
 def test_no_device_is_told_beside_ranks_that_are_late_as_a_whole() -> None:

@@ -32,6 +32,10 @@ from holotrace.formats.xplane.device_groups import of_texts
         (f"replica_groups=[1,{'9' * 5_000}]<=[2]", None),
         # Whatever is laid out in so many dimensions, it is no devices.
         (f"replica_groups=[1,1]<=[1{',1' * 100_000}]", None),
+        ('frontend_attributes={_xla_megascale_target="{1,2}x{0:2}"}', "[[0, 3], [1, 4], [2, 5]]"),
+        ('frontend_attributes={_xla_megascale_target="{1,3,4}x{0}"}', "[[0, 1, 2]]"),
+        ('frontend_attributes={_xla_megascale_target="{1,2}x{0:999999}"}', None),
+        (f'frontend_attributes={{_xla_megascale_target="{{1{",2" * 100_000}}}x{{0:9}}"}}', None),
         ("dimensions={0}", None),
     ],
 )

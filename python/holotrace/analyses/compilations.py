@@ -68,14 +68,14 @@ def compilations(rank: RankTrace) -> pl.DataFrame:
     - new_program: one of that name was there already, for the same inputs; constants or options differ.
     - first_use: no other of that name is known, or only those that were made of other lines of code.
 
-    The compiled program is taken to be the first one with this name that ran afterwards. Programs that JAX read from
-    its cache on disk are told where the profiler recorded Python, as only functions of JAX show it.
+    The compiled program is taken to be the first one with this name that was launched afterwards. Programs that JAX
+    read from its cache on disk are told where the profiler recorded Python, as only functions of JAX show it.
     """
     compiled = found.named_by_runs(found.compilations(host_activities.telling(rank, _CALLS)), rank[MODULES])
     ran = programs.by_function(programs.first_runs(rank[MODULES]), rank[HLO])
     # Functions whose names end in something else than a letter give programs names that do so or not, by version.
     stem = pl.col("module").str.strip_chars_end("_").alias("stem")
-    ran = ran.select("function", "first_ns", "program", stem, ran_module="module", ran_ns="first_ns")
+    ran = ran.select("function", "first_ns", "ran_ns", "program", stem, ran_module="module")
     pairs = (
         compiled.with_columns(stem)
         .join_asof(ran, left_on="start_ns", right_on="first_ns", by="stem", strategy="forward", check_sortedness=False)

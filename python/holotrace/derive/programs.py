@@ -10,11 +10,15 @@ _LINKS = 8  # programs that have lines in common with the next, one after the ot
 
 
 def first_runs(modules: pl.DataFrame) -> pl.DataFrame:
-    """Each program that ran: ``module``, ``program``, and when it first did, ``first_ns``."""
+    """Each program that ran: ``module``, ``program``, when it was first launched, ``first_ns``, and ran, ``ran_ns``.
+
+    A host that runs ahead compiles the next program before the last one begins. ``first_ns`` is ``ran_ns`` where no
+    launch is known.
+    """
     return (
         modules.drop_nulls(list(KEY))
         .group_by(pl.col("module").cast(pl.String()), "program")
-        .agg(first_ns=pl.col("start_ns").min())
+        .agg(first_ns=pl.coalesce("launch_ns", "start_ns").min(), ran_ns=pl.col("start_ns").min())
         .sort("first_ns", *KEY)
     )
 

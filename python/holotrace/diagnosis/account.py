@@ -50,6 +50,7 @@ RECOVERED = "recovered"  # parts of gaps that would be hidden had the host not s
 CHAIN, LAUNCHING = "chain", "launching"  # parts of gaps that are due to small kernels in a row; how long hosts take
 LATE = "late"  # the end of a gap in which the host did something else than launching; of XLA, each launch
 CORE = "core"  # what each of several devices of one rank computes
+CORES_BEYOND = "cores-beyond"  # how much longer kernels take on the device that they take the longest in each step
 HOST = "host"  # how long the host takes by itself
 TURNS = "turns"  # how often comes round what most work is launched in, where nothing marks steps
 WAITS = "waits"  # how often its host waits for its device, by what that is in, where turns are known
@@ -413,17 +414,16 @@ def _work(rank: RankTrace) -> pl.DataFrame:
 
 
 def _cores(rank: RankTrace) -> pl.DataFrame:
-    """What each device of a rank with several computes, by name."""
+    """What each device of a rank with several computes, by name, and what of that only one does in each step."""
     ran = rank.cached(kernels.every)
     if ran["device"].n_unique() <= 1:
         return _NOTHING
-    return done(
-        kernels.computing(rank, "device", "name", "start_ns", "end_ns")
-        .lazy()
-        .group_by("device", "name")
-        .agg(time_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(), count=pl.len())
-        .with_columns(pl.col("name").cast(pl.String), row=pl.lit(CORE))
-    )
+    lasted = (pl.col("end_ns") - pl.col("start_ns")).sum()
+    computing = kernels.computing(rank, "device", "name", "start_ns", "end_ns").lazy()
+    by_device = computing.group_by("device", "name").agg(time_ns=lasted, count=pl.len())
+    both = (by_device, CORE), (kernels.beyond_others(rank), CORES_BEYOND)
+    told = [rows.with_columns(pl.col("name").cast(pl.String), row=pl.lit(row)) for rows, row in both]
+    return done(pl.concat(told, how="diagonal_relaxed"))
 
 
 def _slow_work(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:

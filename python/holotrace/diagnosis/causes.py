@@ -19,6 +19,7 @@ from holotrace.diagnosis import (
     alike,
     chains,
     cores,
+    cores_in_turns,
     idle,
     less_ahead,
     not_recorded,
@@ -168,6 +169,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
         *hosts,
         *chains.causes(job),
         *cores.causes(job, come),
+        *cores_in_turns.causes(job, come),
         *uneven.causes(job),
         *over_time.causes(job),
         *transfers.causes(job),
@@ -178,7 +180,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     # What hosts take without the profiler is not known call by call.
     room_ns = job_ns if profiler_ns else job_ns - own_ns
     # Nobody waits for a replica that has more to do; devices of one rank wait for each other.
-    every = [c for c in every if c.cause not in _UNEQUAL or DEVICE in c.evidence or meetings.meet_others({*c.ranks})]
+    every = [c for c in every if c.cause not in _UNEQUAL or cores.are_told(c) or meetings.meet_others({*c.ranks})]
     beside = xla_spent.of_all(every, job)
     every = xla_everybodys.told([*every, *xla_spent.of_some(every, job), *beside], job)
     # Whether anything is told of it does not depend on what others have a part in.
@@ -429,6 +431,7 @@ def _row(found: Found, words: Class, known_steps: tuple[int, ...], rank_count: i
     # Turns are told to be of equal calls only where shapes are known.
     is_told = is_equal and c.cause == UNEVEN_WORK
     more = wording.LONGER if is_equal else wording.MORE
+    filled["those"], filled["one"] = ("devices", "device") if cores.DEVICES in c.evidence else ("ranks", "rank")
     filled["uneven"], filled["longest"] = wording.UNEVEN_TIMES if is_equal else wording.UNEVEN
     what = _what(c) if c.responsible else ""
     is_launch = not (LAUNCHING | GRAPH_LAUNCHING).isdisjoint((c.responsible, _innermost(c)))

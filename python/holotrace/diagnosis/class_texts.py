@@ -194,10 +194,11 @@ CLASSES: Mapping[str, Class] = {
         if_equal=f"{_OF_DATA}; if they do not, compare {_CLOCKS}.",
     ),
     classes.UNEVEN_WORK: Class(
-        "ranks {uneven}, most of it in {what}: the rank that {longest} changes, and the others wait for it",
+        "{those} {uneven}, most of it in {what}: the {one} that {longest} changes, and the others wait for it",
         "Balance each step: pack sequences to equal numbers of tokens, and balance experts or shards.",
         _SHAPES,
-        seen="A different rank computes longest at different times; by recorded shapes it has more work, or not.",
+        seen="A different rank computes longest at different times; by recorded shapes it has more work, or not. "
+        "Devices of one host are compared with each other in the same way.",
         confused="More work, if it is mostly the same rank.",
         if_equal=f"{_OF_DATA} in each step; if they do not, compare {_CLOCKS}.",
     ),

@@ -20,8 +20,8 @@ _EXPLAINED_RATIO = 0.5
 LONGER, _WHOLE_TIMES = (SLOW_DEVICE, MORE_WORK), 1.5
 # What more devices of a rank are late for is nobody's fault.
 _MOST_DEVICES = 2
-# Under which the evidence has the number of the device.
-DEVICE = "device"
+# Under which the evidence has the number of the device, or of how many it is that take turns.
+DEVICE, DEVICES = "device", "devices"
 
 
 def causes(job: Job, come: pl.DataFrame) -> Iterator[Candidate]:
@@ -32,8 +32,13 @@ def causes(job: Job, come: pl.DataFrame) -> Iterator[Candidate]:
         come: When each device came to each collective, as of ``arrivals.of_ranks``.
     """
     computed = job.of(account.CORE)
-    for (rank,), late in _late(come).group_by("rank", maintain_order=True):
-        yield from _of_rank(computed.filter(rank=rank), late, replace(job, ranks=(rank,)))
+    for (rank,), of_rank in late(come).group_by("rank", maintain_order=True):
+        yield from _of_rank(computed.filter(rank=rank), of_rank, replace(job, ranks=(rank,)))
+
+
+def are_told(candidate: Candidate) -> bool:
+    """Whether a cause is told of devices, and not of their ranks."""
+    return not {DEVICE, DEVICES}.isdisjoint(candidate.evidence)
 
 
 def told_once(kept: list[tuple[Candidate, int]]) -> list[tuple[Candidate, int]]:
@@ -44,6 +49,7 @@ def told_once(kept: list[tuple[Candidate, int]]) -> list[tuple[Candidate, int]]:
     Args:
         kept: Causes of any class, each with its cost.
     """
+    kept = _told_in_turns(kept)
     longer = [pair for pair in kept if pair[0].cause in LONGER and pair[0].ranks]
     of_devices: dict[int, list[tuple[Candidate, int]]] = {}
     for one, cost in longer:
@@ -51,7 +57,7 @@ def told_once(kept: list[tuple[Candidate, int]]) -> list[tuple[Candidate, int]]:
             of_devices.setdefault(one.ranks[0], []).append((one, cost))
     left_out: list[Candidate] = []
     for whole, cost in [*longer, *(pair for pair in kept if pair[0].cause == UNEVEN_WORK)]:
-        if DEVICE in whole.evidence:
+        if are_told(whole):
             continue
         parts = [device for rank in whole.ranks or of_devices for device in of_devices.get(rank, ())]
         is_of_devices = _WHOLE_TIMES * sum(of_device for _, of_device in parts) >= cost
@@ -62,7 +68,18 @@ def told_once(kept: list[tuple[Candidate, int]]) -> list[tuple[Candidate, int]]:
     return [(candidate, cost) for candidate, cost in kept if not any(candidate is one for one in left_out)]
 
 
-def _late(come: pl.DataFrame) -> pl.DataFrame:
+def _told_in_turns(kept: list[tuple[Candidate, int]]) -> list[tuple[Candidate, int]]:
+    """The causes, what devices have in turns told once: ranks, or single devices, have more of it in sum by chance."""
+    in_turns = next((pair for pair in kept if DEVICES in pair[0].evidence), None)
+    if in_turns is None:
+        return kept
+    more = [pair for pair in kept if pair[0].cause in (MORE_WORK, UNEVEN_WORK) and pair is not in_turns]
+    is_of_devices = _WHOLE_TIMES * in_turns[1] >= max((cost for _, cost in more), default=0)
+    left_out = more if is_of_devices else [in_turns]
+    return [pair for pair in kept if not any(pair is one for one in left_out)]
+
+
+def late(come: pl.DataFrame) -> pl.DataFrame:
     """The last device of each rank at each collective, with how long its others stood still for it, ``time_ns``."""
     # What a device computes while it waits would hide the transfer if that began as it comes.
     beside_ns = pl.col("left_ns") - pl.col("arrival_ns") - pl.col("exposed_ns")

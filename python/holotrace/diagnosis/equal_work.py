@@ -10,6 +10,7 @@ import polars as pl
 
 from holotrace.diagnosis import account, sizes
 from holotrace.diagnosis.candidates import NAMED_RATIO, Job, total
+from holotrace.diagnosis.kernels import APART_RATIO
 from holotrace.efficiency import categories
 
 # Kernels that do equal work; and of so many kinds some were lost, not left out.
@@ -23,8 +24,6 @@ _MOSTLY_RATIO = 0.6
 _PAIR = 2
 # Equal work of healthy devices differs by less.
 _SLOW_RATIO = 1.02
-# Kernels that take so much longer do so for a reason, and not as the same kernel does now and then.
-_APART_RATIO = 1.1
 # So much of what a rank computes has to be comparable to tell a slow device from more work.
 _COMPARABLE_RATIO = 0.25
 # Work of so many operators that is slow alike tells of the device.
@@ -180,7 +179,7 @@ def is_apart(kinds: pl.DataFrame, ranks: tuple[int, ...], ratio: float) -> bool:
         return True
     excess = (pl.col("time_ns").cast(pl.Int64) - pl.col("usual_ns").cast(pl.Int64)).clip(lower_bound=0)
     more = kinds.filter(pl.col("rank").is_in(ranks)).with_columns(excess_ns=excess)
-    apart = more.filter(pl.col("time_ns") > _APART_RATIO * pl.col("usual_ns"))
+    apart = more.filter(pl.col("time_ns") > APART_RATIO * pl.col("usual_ns"))
     return total(apart["excess_ns"]) > _MOSTLY_RATIO * total(more["excess_ns"])
 
 

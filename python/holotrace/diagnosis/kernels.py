@@ -14,6 +14,8 @@ HOW = ("external", "grid", "block")
 READ = DEVICE_EVENTS.only(
     *("event_id", "name", "kind", "device", "start_ns", "end_ns", "launch_id", "launch_ns", "step"), *HOW
 )
+# Kernels that take so much longer do so for a reason, and not as the same kernel does now and then.
+APART_RATIO = 1.1
 
 
 def every(rank: RankTrace) -> pl.DataFrame:
@@ -26,3 +28,17 @@ def computing(rank: RankTrace, *columns: str) -> pl.DataFrame:
     kernels = rank.cached(every)
     is_computing = (kernels["kind"] == COMPUTE) & (not xla_gaps.has_only_programs(rank))
     return pl.DataFrame([kernels[name].filter(is_computing) for name in columns])
+
+
+def beyond_others(rank: RankTrace) -> pl.LazyFrame:
+    """By how much each kernel takes longer in steps on the device that it takes the longest: name, time_ns and count.
+
+    Only where that is more than equal work of healthy devices differs.
+    """
+    lasted = (pl.col("end_ns") - pl.col("start_ns")).sum()
+    took = computing(rank, "device", "name", "step", "start_ns", "end_ns").lazy()
+    by_device = took.group_by("device", "name", "step").agg(time_ns=lasted)
+    usual = pl.col("time_ns").quantile(0.5, "lower").cast(pl.Int64)
+    each = by_device.group_by("name", "step").agg(pl.col("time_ns").max(), usual_ns=usual)
+    apart = each.filter(pl.col("time_ns") > APART_RATIO * pl.col("usual_ns"))
+    return apart.group_by("name").agg(time_ns=(pl.col("time_ns") - pl.col("usual_ns")).sum(), count=pl.len())

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 import holotrace
 from holotrace import Job
@@ -117,3 +120,82 @@ def test_a_loop_takes_for_itself_what_the_device_measured_beyond_the_operations_
         "fusion.1": 4_000,
         "fusion.2": 3_000,
     }
+
+
+def test_a_collective_whose_end_takes_no_time_was_over_when_the_device_still_worked(tmp_path: Path) -> None:
+    """What a device waited for before it came to that end was laid to both."""
+    ops = [
+        *OPS[:2],
+        op("recv-done.1", "recv-done", 7, 5, "%recv-done.1 = f32[8] recv-done(%recv.1)"),
+        op("all-gather-done.7", "all-gather-done", 12, 0, GATHER_DONE),
+    ]
+    events = drawn(tmp_path, ops, []).table("device_events").cast({pl.Categorical: pl.String})
+    assert events.select("name", "start_ns", "end_ns").sort("name").rows() == [
+        ("all-gather-start.2", 0, 7_000),
+        ("fusion.1", 1_000, 7_000),
+        ("recv-done.1", 7_000, 12_000),
+    ]
+
+
+ATTRIBUTES = (
+    'is_host_transfer=true, frontend_attributes={_xla_host_transfer_rendezvous="psum.7_0",'
+    '_xla_megascale_target="{1,2}x{0}",_xla_megascale_transfer_type="TYPE"}'
+)
+
+
+def exchange(start: int, own: int, over: int, transfer: str = "ALL_REDUCE") -> list[Event]:
+    """A program that computes for so long, and what slices exchange of that until another time."""
+    attributes, sent = ATTRIBUTES.replace("TYPE", transfer), start + own
+    return [
+        op("fusion.1", "loop fusion", start, own),
+        op("send", "send", sent, 1, f"%send = (f32[8], u32[], token[]) send(f32[8] %fusion.1), {attributes}"),
+        op("recv", "recv", sent + 1, 1, f"%recv = (f32[8], u32[], token[]) recv(token[] %after-all), {attributes}"),
+        op("send-done", "send-done", sent + 2, 2, "%send-done = token[] send-done((f32[8], u32[], token[]) %send)"),
+        op("recv-done", "recv-done", sent + 4, over - sent - 4, "%recv-done = (f32[8], token[]) recv-done(%recv)"),
+    ]
+
+
+def test_what_slices_exchange_is_one_event_from_its_send_to_the_end_of_receiving(tmp_path: Path) -> None:
+    job = drawn(tmp_path, exchange(0, 10, 30), [])
+    events = job.table("device_events").filter(pl.col("kind") == "communication").cast({pl.Categorical: pl.String})
+    assert events.select("name", "start_ns", "end_ns").rows() == [("all-reduce (send)", 10_000, 30_000)]
+    calls = job.table("collectives").cast({pl.Categorical: pl.String})
+    assert calls.select("collective", "group_ranks").rows() == [("allreduce", "[[0,1]]")]
+
+
+def test_slices_exchange_several_things_side_by_side(tmp_path: Path) -> None:
+    """In one queue each began when the one before was over, and the replay of a step was 11 % off."""
+
+    def numbered(events: list[Event], number: int) -> list[Event]:
+        texts = [each.name.replace("psum.7", f"psum.{number}") for each in events]
+        texts = [re.sub(r"(%(?:send|recv)(?:-done)?)\b", rf"\1.{number}", text) for text in texts]
+        names = [f"{each.display}.{number}" for each in events]
+        return [replace(each, name=text, display=name) for each, text, name in zip(events, texts, names, strict=True)]
+
+    _, *first = numbered(exchange(0, 10, 60), 1)
+    work, *second = numbered(exchange(15, 10, 62), 2)
+    events = drawn(tmp_path, sorted([*first, work, *second], key=lambda each: each.start_ps), []).table("device_events")
+    exchanged = events.filter(pl.col("kind") == "communication").cast({pl.Categorical: pl.String})
+    assert exchanged["stream"].n_unique() == 2
+    assert exchanged.select("name", "start_ns", "end_ns").sort("name").rows() == [
+        ("all-reduce (send.1)", 10_000, 60_000),
+        ("all-reduce (send.2)", 25_000, 62_000),
+    ]
+
+
+def test_a_message_from_one_slice_to_another_is_no_exchange_of_all(tmp_path: Path) -> None:
+    kernels = drawn(tmp_path, exchange(0, 10, 30, "ONE_TO_ONE"), []).kernels()
+    assert set(kernels["name"]) == {"fusion.1", "send", "recv", "send-done", "recv-done"}
+
+
+def test_a_slice_is_slow_whose_device_others_wait_for_where_they_receive(tmp_path: Path) -> None:
+    """The wait was said to be an exposed transfer, and what the slow device costs a half of what it does."""
+    for host, own in enumerate((1_000, 1_300)):
+        starts = range(0, 8 * 1_340, 1_340)
+        ops = [each for start in starts for each in exchange(start, own, start + 1_330)]
+        runs = [Event("jit_step(7)", start * US, 1_330 * US, {"run_id": n}) for n, start in enumerate(starts)]
+        lines = [Line("XLA Modules", runs, id=2), Line("XLA Ops", ops, id=3)]
+        (tmp_path / f"host{host}.xplane.pb").write_bytes(space(Plane("/device:TPU:0", lines)))
+    (row,) = holotrace.open(tmp_path).causes().to_dicts()
+    assert (row["cause"], row["ranks"]) == ("slow-device", [1])
+    assert row["cost_ns"] == pytest.approx(8 * 300_000)

@@ -15,6 +15,8 @@ _WRITTEN = (
     r"replica_groups=(\{\{[\d,{}]*\}\}|\[\d+,\d+\]<=\[[\d,]+\](?:T\([\d,]+\))?"
     r"|mesh\[(?:'[^']*'=[1-9]\d{0,4},?){1,9}\] \{(?:'[^']*'(?::\([1-9]\d{0,4}\)[1-9]\d{0,4})?,?){1,9}\})"
 )
+# Devices that slices have alike exchange between them: "{1,2}x{0:3}" are two slices of four devices.
+_SLICES = r'_xla_megascale_target="(\{\d[\d,]*\}x\{0(?::\d{1,6})?\})"'
 _SIZE, _AXIS = re.compile(r"'([^']*)'=(\d+)"), re.compile(r"'([^']*)'(?::\((\d+)\)(\d+))?(?:,|$)")
 _LAID_OUT = re.compile(r"\[(\d+),(\d+)\]<=\[([\d,]{1,99})\](?:T\(([\d,]{1,99})\))?")
 _MOST_DEVICES = 1 << 14
@@ -24,7 +26,8 @@ _TOO_LARGE = re.compile(r"\d{10}")
 
 def of_texts(text: pl.Series) -> pl.Series:
     """The groups of each instruction, JSON; null where its text tells none."""
-    written = text.cast(pl.String).str.extract(_WRITTEN)
+    texts = text.cast(pl.String)
+    written = pl.select(pl.coalesce(texts.str.extract(each) for each in (_WRITTEN, _SLICES))).to_series()
     unique = written.drop_nulls().unique().to_list()
     told: pl.Series = written.replace_strict(unique, [_listed(each) for each in unique], return_dtype=pl.String)
     return told
@@ -33,13 +36,22 @@ def of_texts(text: pl.Series) -> pl.Series:
 def _listed(written: str) -> str | None:
     if _TOO_LARGE.search(written):
         return None
-    if written.startswith("{"):
+    if "x{" in written:
+        groups = _of_slices(written)
+    elif written.startswith("{"):
         groups = [[int(each) for each in group.split(",") if each] for group in re.findall(r"\{([\d,]*)\}", written)]
     elif written.startswith("mesh"):
         groups = _of_mesh(written)
     else:
         groups = _laid_out(written)
     return json.dumps(groups) if groups else None
+
+
+def _of_slices(written: str) -> list[list[int]]:
+    """The groups of devices in the same place of each slice."""
+    slices, _, devices = written.partition("x")
+    count, size = slices.count(",") + 1, int(devices.strip("{}").rpartition(":")[2]) + 1
+    return _cut(size, count, [count, size], [1, 0])
 
 
 def _of_mesh(written: str) -> list[list[int]]:

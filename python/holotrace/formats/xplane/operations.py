@@ -9,7 +9,7 @@ import polars as pl
 
 from holotrace.core.on_demand import Rows
 from holotrace.core.tables.xla import PYTHON_TARGET
-from holotrace.formats.xplane import command_buffers, device_groups
+from holotrace.formats.xplane import command_buffers, device_groups, slices
 from holotrace.formats.xplane.profile import WAITS, Profile
 
 # Lines of devices that show operations.
@@ -50,6 +50,8 @@ _CALLBACK = "host callback"
 _WAIT = r"-done(\.\d+)?$|^(barrier-cores|dependency-wait|infeed|host recv)(\.\d+)?$"
 _CONTAINER = r"^(while|conditional|call)(\.\d+)?$"
 _NUMBER = r"(\.clone)?(\.\d+)?$"
+# What a send begins has no name of its own.
+_EXCHANGE = pl.format("{} ({})", "exchange", "instruction").cast(pl.Categorical)
 # The instruction that one awaits, in its full text: "%copy-done.2 = f32[8] copy-done((f32[8], u32[]) %copy-start.2)".
 _AWAITED = r"-done\(.*?%([\w.-]+)"
 
@@ -167,6 +169,7 @@ def _described(examples: pl.DataFrame, profile: Profile, wanted: Collection[str]
         | (is_kernel & _any_contains([display.str.to_lowercase()], "nccl|rccl")),
         may_contain=kind_of.str.contains(_CONTAINER).fill_null(False) & ~is_async & ~is_kernel,
     )
+    names = slices.with_exchanges(names)
     if "scope" in wanted:
         # TPU writes "scope/op:type"; the type says nothing that the scope does not.
         plain = pl.col("tf_op").cast(pl.String).str.replace(r":[^:/]*$", "").replace({"XlaModule": None, "": None})
@@ -187,11 +190,11 @@ def _described(examples: pl.DataFrame, profile: Profile, wanted: Collection[str]
     name = pl.coalesce("instruction", "display")
     return names.select(
         *("program_id", "hlo_module", "instruction", "opcode", "op_category", "category"),
-        *("is_wait", "is_collective", "may_contain", "is_span", "awaited", *extra),
+        *("is_wait", "is_collective", "may_contain", "is_span", "awaited", "exchange", *extra),
         *by_shapes,
         name=name,
         same_as="deduplicated_name",
-        work_name=pl.when(is_kernel).then("display").otherwise(name),
+        work_name=pl.when(is_kernel).then("display").otherwise(pl.coalesce(_EXCHANGE, name)),
     )
 
 

@@ -107,7 +107,7 @@ _SOURCES = {
     "source": "source_line",
 }
 _OF_COLLECTIVES = (
-    *("event_id", "category", "pid", "tid", "start_ns", "end_ns", "name", "opcode", "op_category"),
+    *("event_id", "category", "pid", "tid", "start_ns", "end_ns", "name", "exchange", "opcode", "op_category"),
     *("hlo_module", "instruction", "run_id", "device_kind"),
 )
 
@@ -150,12 +150,12 @@ def collectives(operations: Rows, is_counted: pl.Series) -> pl.DataFrame:
     """
     arrived = _arrived(operations, is_counted)
     work = operations.filter(is_counted & operations["is_collective"])
-    opcode = pl.coalesce("opcode", "op_category").cast(pl.String)
+    opcode = pl.coalesce("exchange", "opcode", "op_category").cast(pl.String)
     instruction = pl.concat_str(pl.col("hlo_module", "instruction").cast(pl.String), separator="/")
     optional = (column for column in ("groups", "shape", "element_count") if column in work)
     found = work.select(*_OF_COLLECTIVES, *optional)
     shown = found.select(
-        pl.exclude("opcode", "op_category", "hlo_module", "instruction", "run_id", "device_kind"),
+        pl.exclude("exchange", "opcode", "op_category", "hlo_module", "instruction", "run_id", "device_kind"),
         collective=opcode.str.extract(r"^(.*?)(?:-start|-done)?$").replace(_COLLECTIVES).cast(pl.Categorical()),
         sequence=pl.when(pl.col("device_kind").cast(pl.String) == "CPU").then("run_id"),
         group=instruction.cast(pl.Categorical()),

@@ -1,0 +1,81 @@
+"""Devices of which now this and now that has the most to do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import polars as pl
+import pytest
+
+from drawing import trace
+from holotrace.core.schema import filled
+from holotrace.core.tables import DEVICE_EVENTS
+from holotrace.diagnosis import account, cores_in_turns, kernels
+from holotrace.diagnosis.candidates import Candidate, Job
+from holotrace.diagnosis.classes import UNEVEN_WORK
+from xla_drawing import frame
+
+MS = 1_000_000
+STEP_NS = 100 * MS
+
+
+def found(last: list[tuple[int, int]], late_ms: int, longer_ms: int) -> list[Candidate]:
+    """Causes of two ranks with two devices each, of which in each step this one of this rank comes late.
+
+    In all steps together their kernels take so much longer than those of others.
+    """
+    longer = {"row": account.CORES_BEYOND, "rank": 0, "name": "experts", "time_ns": longer_ms * MS, "count": 1}
+    come = [
+        {"rank": rank, "match": step, "step": step, "device": device, "event_id": step, "clock_offset_ns": 7}
+        | {"arrival_ns": at * MS + step * STEP_NS, "left_ns": (step + 1) * STEP_NS, "time_ns": 0}
+        | {"come_ns": (50 + late_ms) * MS + step * STEP_NS, "exposed_ns": STEP_NS - at * MS}
+        for step, one in enumerate(last)
+        for rank in (0, 1)
+        for device in (0, 1)
+        for at in [50 + late_ms * (one == (rank, device))]
+    ]
+    types = {"rank": pl.Int32()}
+    rows = pl.DataFrame([longer], schema_overrides=types)
+    job = Job(rows.select("rank").hstack(filled(rows.drop("rank"), account.COLUMNS)), pl.DataFrame(), (0, 1), MS)
+    visits = pl.DataFrame(come, schema_overrides=types).with_columns(queue=pl.lit(None, pl.Int64))
+    return list(cores_in_turns.causes(job, visits))
+
+
+TURNS = [(0, 1), (1, 0), (0, 0), (1, 1), (0, 1)]
+
+
+def test_devices_that_have_the_most_work_in_turns_have_uneven_work() -> None:
+    """Only ranks were compared, each by what its devices compute together: of one rank nothing was told, and of several
+    a half or less.
+    """
+    (cause,) = found(TURNS, late_ms=20, longer_ms=100)
+    assert (cause.cause, cause.ranks, cause.responsible) == (UNEVEN_WORK, (), "experts")
+    assert (cause.evidence["devices"], cause.evidence["time_ns"]) == (4, 100 * MS)
+    ends = {step: step * STEP_NS + 70 * MS + 7 for step in range(5)}
+    assert {rank: sorted(parts) for rank, parts in cause.change.removed.items()} == {
+        0: [(ends[step], 20.0 * MS) for step in (0, 2, 4)],
+        1: [(ends[step], 20.0 * MS) for step in (1, 3)],
+    }
+
+
+def test_what_devices_are_late_beyond_what_their_kernels_take_longer_is_not_laid_to_these() -> None:
+    (cause,) = found(TURNS, late_ms=20, longer_ms=60)
+    assert sum(ns for parts in cause.change.removed.values() for _, ns in parts) == pytest.approx(60 * MS)
+    assert found(TURNS, late_ms=20, longer_ms=20) == []
+
+
+def test_a_device_that_is_mostly_the_last_takes_no_turns() -> None:
+    assert found([(0, 1), (0, 1), (0, 1), (1, 1)], late_ms=20, longer_ms=80) == []
+
+
+def test_the_kernels_of_one_device_that_take_longer_than_those_of_the_others_are_counted_by_step() -> None:
+    """What differs as equal work does is not counted, nor what another device takes as long for in another step."""
+    rank = trace("step |1111111111|\ntpu |AAAAA.....|\nA = f in jit_f(1)")
+    took = {("experts", 1): (50, 90, 50), ("experts", 2): (80, 50, 50), ("dense", 1): (100, 105, 100)}
+    rows = [
+        {"name": name, "step": step, "device": device, "kind": "compute", "start_ns": 0, "end_ns": ns}
+        for (name, step), of_step in took.items()
+        for device, ns in enumerate(of_step)
+    ]
+    rank = replace(rank, tables={**rank.tables, "device_events": frame(DEVICE_EVENTS, rows)})
+    assert kernels.beyond_others(rank).collect().rows() == [("experts", 70, 2)]
