@@ -6,6 +6,7 @@ import polars as pl
 
 from holotrace.core.tables import DEVICE_EVENTS
 from holotrace.core.trace import RankTrace
+from holotrace.derive import busy, intervals
 from holotrace.derive.kernel_kinds import COMPUTE
 from holotrace.diagnosis import rounds, xla_gaps
 
@@ -26,3 +27,11 @@ def computing(rank: RankTrace, *columns: str) -> pl.DataFrame:
     kernels = rank.cached(every)
     is_computing = (kernels["kind"] == COMPUTE) & (not xla_gaps.has_only_programs(rank))
     return pl.DataFrame([kernels[name].filter(is_computing) for name in columns])
+
+
+def beside_ns(ran: pl.DataFrame, rank: RankTrace) -> pl.Series:
+    """How long each of these kernels took if anything was communicated meanwhile, else 0."""
+    lasted_ns = ran["end_ns"] - ran["start_ns"]
+    is_alone = intervals.uncovered_ns(ran, rank.cached(busy.of).communicating) >= lasted_ns
+    found: pl.Series = lasted_ns * (~is_alone).cast(pl.Int64)
+    return found.alias("beside_ns")
