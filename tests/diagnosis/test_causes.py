@@ -165,8 +165,8 @@ def test_work_that_counts_for_another_step_than_elsewhere_is_no_more_work() -> N
     """A device that lagged behind its host by parts of a step was told to compute longer in one of them."""
     kinds = pl.DataFrame({"rank": [0, 1], "time_ns": [380, 360], "usual_ns": [380, 380]})
     beyond = pl.DataFrame({"rank": [0, 0, 1, 1], "beyond_ns": [0, 0, 15, 0]})
-    assert not uneven._is_borne_out(1, kinds, beyond)
-    assert uneven._is_borne_out(1, kinds.with_columns(time_ns=pl.Series([380, 395])), beyond)
+    assert not uneven._is_borne_out(1, kinds, beyond, 0.0)
+    assert uneven._is_borne_out(1, kinds.with_columns(time_ns=pl.Series([380, 395])), beyond, 0.0)
 
 
 @pytest.mark.parametrize(("of_rank_2", "lost"), [([3, 3, 3], [2]), ([3, 3, 4], []), ([4, 4, 5], []), ([3, 4, 4], [])])

@@ -16,14 +16,26 @@ TURNS = {0: (120, 80, 120, 80), 1: (80, 120, 80, 120)}
 EVEN = {0: (100, 100, 100, 100), 1: (100, 100, 100, 100)}
 
 
-def told(of_segments: Mapping[int, tuple[int, ...]], of_kernels: Mapping[int, tuple[int, ...]]) -> list[Candidate]:
-    """The causes of a job whose ranks compute so long in each step, by meetings and by kernels."""
+def told(
+    of_segments: Mapping[int, tuple[int, ...]],
+    of_kernels: Mapping[int, tuple[int, ...]],
+    beside: Mapping[int, tuple[int, ...]] | None = None,
+) -> list[Candidate]:
+    """The causes of a job whose ranks compute so long in each step, by meetings and by kernels.
+
+    Args:
+        of_segments: By meetings.
+        of_kernels: By kernels.
+        beside: The steps in which ranks communicate beside what they compute; none by default.
+    """
     rows = [
         {"row": row, "rank": rank, "step": step, "start_ns": 1_000 * step, "at_ns": 1_000 * step + 200, "time_ns": ns}
         | {"name": "gemm", "operator": "aten::mm", "detail": "[8, 1, 1]|[1, 1, 1]|[[8, 8]]", "count": 1, "event_id": 1}
+        | {"beside_ns": ns if is_beside else 0, "beside_count": int(is_beside), "cause": None}
         for row, times in (("segment", of_segments), ("work", of_kernels))
         for rank, of_steps in times.items()
         for step, ns in enumerate(of_steps)
+        for is_beside in [step in (beside or {}).get(rank, ())]
     ]
     visits = pl.DataFrame(
         [
@@ -34,7 +46,8 @@ def told(of_segments: Mapping[int, tuple[int, ...]], of_kernels: Mapping[int, tu
             for at in [1_000 * step + 200]
         ]
     )
-    job = Job(pl.DataFrame(rows), visits, tuple(of_segments), floor_ns=10)
+    frame = pl.DataFrame(rows, schema_overrides={"cause": pl.String})
+    job = Job(frame, visits, tuple(of_segments), floor_ns=10)
     return list(uneven.causes(job))
 
 
@@ -42,6 +55,20 @@ def told(of_segments: Mapping[int, tuple[int, ...]], of_kernels: Mapping[int, tu
 def test_ranks_take_turns_only_if_their_kernels_do(of_kernels: dict[int, tuple[int, ...]], causes: list[str]) -> None:
     """Two ranks that computed alike were told to take unequally long, as one lagged further behind its host."""
     assert [each.cause for each in told(TURNS, of_kernels)] == causes
+
+
+def test_what_waits_for_others_beside_it_slows_down_is_no_slow_device() -> None:
+    """Two ranks whose kernels shared their devices with an all-reduce that waited were told to have slow devices."""
+    times = {rank: (100, 100, 112, 112) if rank < 2 else (100, 100, 100, 100) for rank in range(4)}
+    (slow,) = told(times, times)
+    assert (slow.cause, slow.ranks) == (SLOW_DEVICE, (0, 1))
+    assert told(times, times, {0: (2, 3), 1: (2, 3)}) == []
+
+
+def test_a_slow_device_is_one_too_if_it_waits_for_others_meanwhile() -> None:
+    times = {0: (120, 120, 122, 122), 1: (100, 100, 100, 100), 2: (100, 100, 100, 100)}
+    (slow,) = told(times, times, {0: (2, 3)})
+    assert (slow.cause, slow.ranks) == (SLOW_DEVICE, (0,))
 
 
 def test_what_a_rank_has_no_longer_the_others_get() -> None:
@@ -80,6 +107,7 @@ def test_a_device_is_slow_where_its_meetings_say_so_if_nothing_marks_steps() -> 
     rows += [
         {"row": "work", "rank": rank, "start_ns": 0, "at_ns": None, "time_ns": 1_800 if rank == 2 else 1_600}
         | {"name": name, "operator": name, "detail": "[8, 1, 1]|[1, 1, 1]|", "count": 8, "event_id": 1}
+        | {"beside_ns": 0, "beside_count": 0}
         for rank in range(4)
         for name in ("gemm", "attention", "norm")
     ]

@@ -11,7 +11,7 @@ from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit, filled
 from holotrace.core.tables import COLLECTIVES, DEVICE_EVENTS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import asked_collectives, busy, call_shifts, grouped_messages, groups, intervals
+from holotrace.derive import asked_collectives, busy, call_shifts, grouped_messages, groups, intervals, lost_calls
 from holotrace.derive.call_shifts import KEY
 from holotrace.derive.epoch import base_ns
 from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE
@@ -293,11 +293,12 @@ def _by_order(calls: pl.DataFrame) -> pl.DataFrame:
     ordered = groups.ordered(ordered, ["series"]).with_columns(pl.col("series").rle_id())
     shifts = call_shifts.of_ranks(ordered, _known_clocks(calls))
     ordinal = pl.int_range(pl.len(), dtype=pl.Int64()).over("series")
-    return (
+    counted = (
         ordered.join(shifts, on="series", how="left", maintain_order="left")
         .with_columns(position=ordinal + pl.col("shift").fill_null(0), occurrence=pl.lit(0, pl.Int64()))
-        .drop("series", "shift")
+        .drop("shift")
     )
+    return lost_calls.placed(counted).drop("series")
 
 
 def _known_clocks(calls: pl.DataFrame) -> pl.DataFrame:

@@ -90,6 +90,8 @@ _OWN = (
         "Of a message received: when the first kernel began that was launched after it; of pace: what is usual",
     ),
     Column("ready_ns", Unit.NS, "Of a meeting that stood in its queue: when what it communicates had been computed"),
+    Column("beside_ns", Unit.NS, "Of work: how long those of it took beside which something was communicated"),
+    Column("beside_count", Unit.COUNT, "Of work: how many these were"),
     Column("device", Unit.NUMBER, "Of a window or a meeting: the device; null for windows of ranks with several"),
     Column("queue", Unit.NUMBER, "Of a meeting: the queue of its kernel, if it is one of all groups"),
 )
@@ -377,6 +379,7 @@ def _work(rank: RankTrace) -> pl.DataFrame:
     beside = rank.cached(_kernels_beside)["event_id"]
     if len(beside):
         ran = ran.filter(~pl.col("event_id").is_in(pl.lit(beside).implode()))
+    ran = ran.hstack([kernels.beside_ns(ran, rank)])
     operators = (
         rank[_OPERATORS]
         .lazy()
@@ -389,23 +392,20 @@ def _work(rank: RankTrace) -> pl.DataFrame:
     return done(
         ran.lazy()
         .join(operators, on="external", how="left", maintain_order="left")
-        .select("step", "start_ns", "event_id", *labels, time_ns=pl.col("end_ns") - pl.col("start_ns"))
+        .select("step", "start_ns", "event_id", *labels, "beside_ns", time_ns=pl.col("end_ns") - pl.col("start_ns"))
         .group_by("step", *labels)
         .agg(
-            pl.col("time_ns").sum(),
+            pl.col("time_ns", "beside_ns").sum(),
             pl.col("start_ns", "event_id").min(),
             count=pl.len(),
+            beside_count=(pl.col("beside_ns") > 0).sum(),
         )
         # Labels are numbers until there are few of them.
         .with_columns(pl.col("operator").cast(pl.String))
         .sort("step", "name", "grid", "block", "operator", "dims")
         .select(
             "step",
-            "time_ns",
-            "count",
-            "start_ns",
-            "event_id",
-            "operator",
+            *("time_ns", "count", "beside_ns", "beside_count", "start_ns", "event_id", "operator"),
             pl.col("name").cast(pl.String),
             detail=pl.concat_str(text, separator="|"),
             row=pl.lit(WORK),

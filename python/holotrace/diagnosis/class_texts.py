@@ -180,7 +180,10 @@ CLASSES: Mapping[str, Class] = {
             "Devices of one host are compared with each other in the same way; where all become slow, steps are, or "
             "where nothing marks them eight stretches of the recording."
         ),
-        confused="More work, if shapes were not recorded.",
+        confused=(
+            "More work, if shapes were not recorded. Kernels that share their device with a collective that waits for "
+            "late ranks take longer, too: that is told apart by those that run alone."
+        ),
     ),
     classes.MORE_WORK: Class(
         "{who} {how}, most of it in {what}: computing takes {time_ratio:.2f} times as long",

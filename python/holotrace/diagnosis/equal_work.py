@@ -56,6 +56,11 @@ def by_kind(job: Job, by: tuple[str, ...] = ()) -> pl.DataFrame:
     )
 
 
+def longer_ns(kinds: pl.DataFrame) -> float:
+    """How much longer than on others these kernels take in sum."""
+    return total(kinds.select(pl.col("time_ns").cast(pl.Int64) - pl.col("usual_ns").cast(pl.Int64)).to_series())
+
+
 def with_lost_kernels(kinds: pl.DataFrame) -> list[int]:
     """Ranks that lack kernels which all others have as often as each other, and have none beyond: they were lost."""
     fewer = pl.col("count") < pl.col("usual_count")

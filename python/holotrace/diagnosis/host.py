@@ -19,6 +19,7 @@ from holotrace.diagnosis import (
     idle_windows,
     interrupted,
     lead,
+    lost_work,
     open_calls,
     other_thread,
     own_time,
@@ -49,7 +50,7 @@ from holotrace.diagnosis.classes import (
 )
 
 WORK_EVENTS = idle_windows.WORK_EVENTS
-READS = (*idle_windows.READS, *optimizer_ranges.READS, *recording.READS)
+READS = (*idle_windows.READS, *optimizer_ranges.READS, *recording.READS, *lost_work.READS)
 # Shorter gaps are what a device needs from one kernel to the next.
 MIN_GAP_NS = 4_000
 # What a host does in a gap for so long tells that it did not launch; and of one rank so many of these are kept.
@@ -279,7 +280,7 @@ def held_back(rank: RankTrace, events: pl.Series) -> pl.DataFrame:
 def of_all_devices(rank: RankTrace) -> Gaps:
     """The gaps in which none of the rank's devices worked, or none computed since the host launched too late."""
     idle = idle_windows.idle(rank[WORK_EVENTS], rank.cached(idle_windows.recorded), MIN_GAP_NS)
-    return _told(_with_late(rank, idle), rank)
+    return _told(lost_work.without_its_gaps(_with_late(rank, idle), rank), rank)
 
 
 def explained(rank: RankTrace, events: pl.DataFrame, min_gap_ns: int) -> Gaps:

@@ -6,6 +6,7 @@ import polars as pl
 
 from holotrace.core.tables import DEVICE_EVENTS
 from holotrace.core.trace import RankTrace
+from holotrace.derive import busy, intervals
 from holotrace.derive.kernel_kinds import COMPUTE
 from holotrace.diagnosis import rounds, xla_gaps
 
@@ -42,3 +43,11 @@ def beyond_others(rank: RankTrace) -> pl.LazyFrame:
     each = by_device.group_by("name", "step").agg(pl.col("time_ns").max(), usual_ns=usual)
     apart = each.filter(pl.col("time_ns") > APART_RATIO * pl.col("usual_ns"))
     return apart.group_by("name").agg(time_ns=(pl.col("time_ns") - pl.col("usual_ns")).sum(), count=pl.len())
+
+
+def beside_ns(ran: pl.DataFrame, rank: RankTrace) -> pl.Series:
+    """How long each of these kernels took if anything was communicated meanwhile, else 0."""
+    lasted_ns = ran["end_ns"] - ran["start_ns"]
+    is_alone = intervals.uncovered_ns(ran, rank.cached(busy.of).communicating) >= lasted_ns
+    found: pl.Series = lasted_ns * (~is_alone).cast(pl.Int64)
+    return found.alias("beside_ns")

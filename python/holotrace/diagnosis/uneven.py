@@ -10,7 +10,7 @@ from functools import partial
 import polars as pl
 
 from holotrace.derive.host_messages import PAIR
-from holotrace.diagnosis import account, also_slow, more_calls, sizes
+from holotrace.diagnosis import account, also_slow, more_calls, sizes, slowed
 from holotrace.diagnosis.candidates import (
     APART_RATIO,
     NAMED_RATIO,
@@ -35,6 +35,7 @@ from holotrace.diagnosis.equal_work import (
     is_slow,
     is_slow_at_some,
     largest,
+    longer_ns,
     lower,
     of_more_work,
     with_lost_kernels,
@@ -158,7 +159,7 @@ def _among(job: Job) -> Iterator[Candidate]:
         if not is_apart(kinds, turns, _ratio(heavy)):
             return
         in_turn = by_kind(job, ("step",)).join(heavy, on=["rank", "step"], how="semi", nulls_equal=True)
-        if _longer_ns(in_turn) < _BORNE_OUT_RATIO * total(heavy["beyond_ns"]):
+        if longer_ns(in_turn) < _BORNE_OUT_RATIO * total(heavy["beyond_ns"]):
             # The step that a time belongs to is not as sure as that of a kernel.
             return
         has_experts = _has_more_tokens(job, turns, in_turns=True) and sizes.has_equal_work(in_turn)
@@ -171,7 +172,9 @@ def _among(job: Job) -> Iterator[Candidate]:
         found = candidate(cause, name, parts, Where((), when(even, "beyond_ns")), kernel=kernel, **equal)
         yield _with_exchanges(found, job) if cause == EXPERTS else _with_lacking(found, segments, even)
         return
-    those = tuple(rank for rank in those if _is_borne_out(rank, kinds, beyond) and _is_apart(rank, kinds, beyond))
+    slowed_ns = slowed.beyond_others_ns(job)
+    borne_out = (rank for rank in those if _is_borne_out(rank, kinds, beyond, slowed_ns[rank]))
+    those = tuple(rank for rank in borne_out if _is_apart(rank, kinds, beyond))
     if not those:
         return
     parts = _placed(segments, beyond)
@@ -310,17 +313,12 @@ def _above_noise(ranks: Sequence[int], beyond: pl.DataFrame, floor_ns: float) ->
     return tuple(rank for rank in ranks if own[rank] > floor_ns and own[rank] >= _OF_MOST_RATIO * most)
 
 
-def _longer_ns(kinds: pl.DataFrame) -> float:
-    """How much longer than on others these kernels take in sum."""
-    return total(kinds.select(pl.col("time_ns").cast(pl.Int64) - pl.col("usual_ns").cast(pl.Int64)).to_series())
-
-
-def _is_borne_out(rank: int, kinds: pl.DataFrame, beyond: pl.DataFrame) -> bool:
-    """Whether the rank's kernels in sum take longer than those of others.
+def _is_borne_out(rank: int, kinds: pl.DataFrame, beyond: pl.DataFrame, slowed_ns: float) -> bool:
+    """Whether the rank's kernels in sum take longer than those of others, and not since they are slowed down.
 
     Where devices lag behind their hosts by parts of a step, the same work counts for one step here, for another there.
     """
-    excess_ns = _longer_ns(kinds.filter(pl.col("rank") == rank))
+    excess_ns = longer_ns(kinds.filter(pl.col("rank") == rank)) - slowed_ns
     return excess_ns >= _BORNE_OUT_RATIO * total(beyond.filter(pl.col("rank") == rank)["beyond_ns"])
 
 

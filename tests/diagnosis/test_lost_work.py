@@ -1,0 +1,50 @@
+"""Recorders drop some work: a device that seems to stand still meanwhile waits for nothing that is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holotrace
+from trace_files import write_trace
+
+KERNEL_US, STEP_US, PER_STEP, STEPS = 500, 5_100, 10, 4
+
+
+def event(cat: str, name: str, ts: int, dur: int, **args: Any) -> dict[str, Any]:
+    pid, tid = (0, 7) if cat == "kernel" else (1, 1)
+    return {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args}
+
+
+def told(folder: Path, lost: range, *, captures: bool = False) -> list[str]:
+    """What is said of a host that launches all kernels of a step, then reads the loss; of the third some are lost."""
+    events: list[dict[str, Any]] = []
+    for step in range(STEPS):
+        begun = step * STEP_US
+        events.append(event("user_annotation", f"ProfilerStep#{step}", begun, STEP_US))
+        for place in range(PER_STEP):
+            number = step * PER_STEP + place + 1
+            launched = begun + 20 + 20 * place
+            events.append(event("cuda_runtime", "cudaLaunchKernel", launched, 9, correlation=number))
+            if step != 2 or place not in lost:
+                at = begun + 40 + KERNEL_US * place
+                events.append(event("kernel", "gemm", at, KERNEL_US, correlation=number, stream=7, device=0))
+        events.append(event("cpu_op", "aten::item", begun + 300, KERNEL_US * PER_STEP - 250))
+        events.append(event("cuda_runtime", "cudaStreamSynchronize", begun + 310, KERNEL_US * PER_STEP - 270))
+    if captures:
+        begun = 2 * STEP_US + 20 + 20 * lost.start
+        events.append(event("cuda_runtime", "cudaStreamBeginCapture", begun - 8, 4))
+        events.append(event("cuda_runtime", "cudaStreamEndCapture", begun + 20 * len(lost) - 8, 4))
+    write_trace(folder / "rank-0.json", events=events)
+    return [row["cause"] for row in holotrace.open(folder).causes().to_dicts()]
+
+
+@pytest.mark.parametrize("lost", [range(3, 8), range(3, 10)])
+def test_a_device_whose_kernels_were_dropped_is_not_told_to_wait(tmp_path: Path, lost: range) -> None:
+    assert told(tmp_path, lost) == []
+
+
+def test_what_is_captured_was_not_dropped(tmp_path: Path) -> None:
+    assert told(tmp_path, range(3, 8), captures=True) != []
