@@ -110,3 +110,8 @@ def test_an_answer_without_rows_says_what_that_means(tmp_path: Path, name: str, 
     (tmp_path / "rank-0.json").write_text('{"traceEvents": [{"ph": "X", "name": "a", "ts": 1, "dur": 2, "tid": 1}]}')
     shown = run("show", name, tmp_path)
     assert " ".join(shown.stdout.split()) == told
+
+
+def test_a_comparison_by_what_neither_job_has_says_so(job: Path) -> None:
+    compared = run("compare", job, job, "--by", "scope")
+    assert " ".join(compared.stdout.split()).startswith("No rows. Neither recording has a scope")
