@@ -85,12 +85,13 @@ def reductions(
     losses: int = 1,
     work_us: Sequence[tuple[str, str, int, int]] = (),
     optimizer_us: int = 0,
+    after_first_us: int = 0,
     step: int | None = 1,
 ) -> Candidate:
     """The exposed transfer of two ranks that reduce gradients from and until these times of one step.
 
-    What they compute is before that, but for the optimizer; of some ``work`` it is known when it began and ended. A
-    loss may be reduced, too.
+    What they compute is before that, but for the optimizer and what comes after the first; of some ``work`` it is known
+    when it began and ended. A loss may be reduced, too.
     """
     reduced = [(*at, elements) for at in times_us] + ([] if loss_us is None else [(*loss_us, 1)])
     rows = [
@@ -116,7 +117,7 @@ def reductions(
     computed = [
         {"row": "segment", "rank": rank, "step": 1, "time_ns": 1_000 * us, "at_ns": at_ns, "count": 1, "detail": None}
         for rank in range(2)
-        for us, at_ns in ((computed_us, 0), (optimizer_us, end_ns + 1_000 * optimizer_us))
+        for us, at_ns in ((computed_us, 0), (after_first_us, 1), (optimizer_us, end_ns + 1_000 * optimizer_us))
         if us is not None and computed_us is not None
     ]
     work = [
@@ -235,13 +236,16 @@ def test_a_loss_that_is_reduced_is_no_bucket_of_gradients() -> None:
     assert (found.evidence["time_ns"], found.evidence["bucket_count"]) == (900_000, 10)
 
 
-@pytest.mark.parametrize(("first_us", "ratio"), [(0, 0.03), (-1, 0.1)])
+@pytest.mark.parametrize(
+    ("first_us", "after_first_us", "ratio"), [(0, 2_000, 0.03), (-1, 2_000, 0.1), (0, 9_000, 0.1), (0, 0, 0.1)]
+)
 def test_gradients_that_the_backward_pass_waits_for_could_be_hidden_and_activations_could_not(
-    first_us: int, ratio: float
+    first_us: int, after_first_us: int, ratio: float
 ) -> None:
     """Of reductions that computing waited for 5 to 7 % of the time was not told: activations are waited for as well."""
-    # All is computed until 0 us, when the first gradients are reduced, or some activations were before.
-    found = reductions((first_us, 600), (1_000, 1_600), (2_000, 2_600), computed_us=9_000)
+    # What is reduced first comes before the forward pass, within it, after it, or after the backward pass.
+    at = (first_us, 600), (1_000, 1_600), (2_000, 2_600)
+    found = reductions(*at, computed_us=3_000, after_first_us=after_first_us)
     assert _least_ratio(found, 2, shares_cores=False) == ratio
 
 

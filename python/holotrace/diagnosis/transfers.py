@@ -28,8 +28,9 @@ _AT_ONCE_NS = 50_000
 _WHOLE, _GATHER, _SCATTER = r"(?i)all_?reduce", "(?i)gather", "(?i)scatter"
 # Evidence: how many of the gathers are followed by a scatter before the next; of parameters no more than half are.
 SCATTERED, _SCATTERED_RATIO = "scattered_ratio", 0.6
-# Evidence: how much of a step's computing comes before its first reduction; the forward pass is a third of it.
-BEFORE, FORWARD_RATIO = "before_ratio", 0.3
+# Evidence: how much of a step's computing, until its last reduction, comes before the first; at least the forward pass,
+# a third of it, where gradients are reduced, and all of it where they are reduced after the backward pass.
+BEFORE, IN_BACKWARD = "before_ratio", (0.3, 0.95)
 # Parts of a step's gradients are not as many times smaller than others: losses and statistics are.
 _SMALLER_TIMES = 1_000
 # A transfer of which so much is exposed is not hidden.
