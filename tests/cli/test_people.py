@@ -92,3 +92,26 @@ def test_a_shell_completes_commands_names_and_options(shell: str, words: str, ex
 def test_a_shell_completes_paths_of_a_job() -> None:
     asked = {"_HOLOTRACE_COMPLETE": "bash_complete", "COMP_WORDS": "holotrace show overlap jo", "COMP_CWORD": "3"}
     assert CliRunner().invoke(main, [], env=asked, prog_name="holotrace").output.startswith("file,")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("causes", "No cause is known that is worth more than 1% of the job's time."),
+        (
+            "hlo-ops",
+            "No rows. They would be made from xla-ops; holotrace show xla-ops lists what the recording has of it.",
+        ),
+        ("kernels", "No rows."),
+    ],
+)
+def test_an_answer_without_rows_says_what_that_means(tmp_path: Path, name: str, told: str) -> None:
+    """'No rows.' was all that was said of a job without a cause, and of analyses of other recordings."""
+    (tmp_path / "rank-0.json").write_text('{"traceEvents": [{"ph": "X", "name": "a", "ts": 1, "dur": 2, "tid": 1}]}')
+    shown = run("show", name, tmp_path)
+    assert " ".join(shown.stdout.split()) == told
+
+
+def test_a_comparison_by_what_neither_job_has_says_so(job: Path) -> None:
+    compared = run("compare", job, job, "--by", "scope")
+    assert " ".join(compared.stdout.split()).startswith("No rows. Neither recording has a scope")

@@ -79,17 +79,21 @@ def test_how_often_a_step_communicates_is_counted_by_device_and_not_over_all_gro
 def reductions(
     *times_us: tuple[int, int],
     elements: int = 12_000_000,
+    loss_us: tuple[int, int] | None = None,
     collective: str = "allreduce",
     computed_us: int | None = None,
     losses: int = 1,
     work_us: Sequence[tuple[str, str, int, int]] = (),
     optimizer_us: int = 0,
+    after_first_us: int = 0,
     step: int | None = 1,
 ) -> Candidate:
     """The exposed transfer of two ranks that reduce gradients from and until these times of one step.
 
-    What they compute is before that, but for the optimizer; of some ``work`` it is known when it began and ended.
+    What they compute is before that, but for the optimizer and what comes after the first; of some ``work`` it is known
+    when it began and ended. A loss may be reduced, too.
     """
+    reduced = [(*at, elements) for at in times_us] + ([] if loss_us is None else [(*loss_us, 1)])
     rows = [
         {
             "match": place,
@@ -100,20 +104,20 @@ def reductions(
             "exposed_ns": 1_000 * (left - begun),
             "group_ranks": "[0, 1]",
             "collective": collective,
-            "element_count": elements,
+            "element_count": count,
             "element_type": "BFloat16",
             "step": step,
             "group_size": 2,
             "clock_offset_ns": 0,
         }
-        for place, (begun, left) in enumerate(times_us)
+        for place, (begun, left, count) in enumerate(reduced)
         for rank in range(2)
     ]
     end_ns = 1_000 * max(left for _, left in times_us)
     computed = [
         {"row": "segment", "rank": rank, "step": 1, "time_ns": 1_000 * us, "at_ns": at_ns, "count": 1, "detail": None}
         for rank in range(2)
-        for us, at_ns in ((computed_us, 0), (optimizer_us, end_ns + 1_000 * optimizer_us))
+        for us, at_ns in ((computed_us, 0), (after_first_us, 1), (optimizer_us, end_ns + 1_000 * optimizer_us))
         if us is not None and computed_us is not None
     ]
     work = [
@@ -224,6 +228,25 @@ def test_of_gradients_that_are_reduced_at_once_a_bucket_cannot_be_hidden() -> No
     assert found.evidence["time_ns"] == 900_000
     assert found.evidence["bucket_count"] == 10
     assert reductions((0, 400), (500, 1_000), elements=10 * (25 << 20) // 2).evidence["bucket_count"] == 1
+
+
+def test_a_loss_that_is_reduced_is_no_bucket_of_gradients() -> None:
+    """All that is reduced at once was told to be hidden, last bucket and all, since the loss was reduced after it."""
+    found = reductions((0, 1_000), elements=10 * (25 << 20) // 2, loss_us=(1_200, 1_210))
+    assert (found.evidence["time_ns"], found.evidence["bucket_count"]) == (900_000, 10)
+
+
+@pytest.mark.parametrize(
+    ("first_us", "after_first_us", "ratio"), [(0, 2_000, 0.03), (-1, 2_000, 0.1), (0, 9_000, 0.1), (0, 0, 0.1)]
+)
+def test_gradients_that_the_backward_pass_waits_for_could_be_hidden_and_activations_could_not(
+    first_us: int, after_first_us: int, ratio: float
+) -> None:
+    """Of reductions that computing waited for 5 to 7 % of the time was not told: activations are waited for as well."""
+    # What is reduced first comes before the forward pass, within it, after it, or after the backward pass.
+    at = (first_us, 600), (1_000, 1_600), (2_000, 2_600)
+    found = reductions(*at, computed_us=3_000, after_first_us=after_first_us)
+    assert _least_ratio(found, 2, shares_cores=False) == ratio
 
 
 def test_collectives_that_are_known_by_their_kernels_only_are_gathers_and_reductions_too() -> None:

@@ -172,7 +172,9 @@ def _analysis(analysis: Analysis[Any]) -> _Topic:
             result = job.run((analysis,), {analysis.name: options}, progress)
         first = result.info["first_ns"].min()
         first_ns = first if isinstance(first, int) else None
-        return Shown(name, result.tables[analysis.name], analysis.columns, job.found.origin, first_ns=first_ns)
+        table = result.tables[analysis.name]
+        when_empty = _when_empty(analysis) if table.is_empty() else ""
+        return Shown(name, table, analysis.columns, job.found.origin, first_ns=first_ns, when_empty=when_empty)
 
     name = analysis.name.replace("_", "-")
     text, _, arguments = (inspect.getdoc(analysis.source) or "").partition("\nArgs:\n")
@@ -185,6 +187,16 @@ def _analysis(analysis: Analysis[Any]) -> _Topic:
         *(name, "Analyses", analysis.summary, details, answer, options, by_step, compares),
         for_people=partial(_for_people, analysis),
         drawn=partial(_drawn, analysis) if analysis.chart else None,
+    )
+
+
+def _when_empty(analysis: Analysis[Any]) -> str:
+    if analysis.when_empty or not analysis.needs:
+        return analysis.when_empty
+    tables = [name_of(table).replace("_", "-") for table in analysis.needs]
+    made_from = " and ".join(tables)
+    return (
+        f"No rows. They would be made from {made_from}; holotrace show {tables[0]} lists what the recording has of it."
     )
 
 

@@ -112,6 +112,9 @@ class Analysis(ABC, Generic[P]):
     named_by: tuple[str, ...] = ()
     """Columns that tell what a row is of, besides its rank, where the chart's names do not; see ``names``."""
 
+    when_empty: str = ""
+    """What it means that the answer has no rows; empty where that is not known."""
+
     rules: list[Rule] = field(default_factory=list)
     """What looks for problems in the answer; ``rule`` adds one."""
 
@@ -400,6 +403,7 @@ def per_job(
     joined: Callable[[pl.DataFrame], T] = _as_they_are,  # type: ignore[assignment]  # T is a frame then
     each: Callable[[Any], Any] | None = None,
     named_by: tuple[str, ...] = (),
+    when_empty: str = "",
 ) -> Callable[[Callable[Concatenate[T, P], pl.DataFrame]], Analysis[P]]:
     """Declare an analysis that compares ranks: it gets the rows of ``part`` of all ranks and answers for the job.
 
@@ -412,10 +416,12 @@ def per_job(
         joined: What the rows are made into, once for all analyses with this ``part``; the rows themselves by default.
         each: What the function makes of each piece of that, where it is ``InPieces``: made at once for all analyses.
         named_by: Columns that tell what a row is of, where the chart's names do not.
+        when_empty: What it means that there are no rows.
     """
     contribution = Contribution(part, (RANK, *part_columns), joined)
 
     def declare(source: Callable[Concatenate[T, P], pl.DataFrame]) -> Analysis[P]:
-        return PerJob(source, (RANK, *columns), reads, chart, (), named_by, contribution=contribution, each=each)
+        about = (reads, chart, (), named_by, when_empty)
+        return PerJob(source, (RANK, *columns), *about, contribution=contribution, each=each)
 
     return declare

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import polars as pl
@@ -23,19 +24,22 @@ _PRODUCTS = 2
 _DENSE = (categories.GEMM, categories.CONVOLUTION)
 
 
-def computed(job: Job, until: str | None = None) -> pl.DataFrame:
-    """How long ranks compute in each step; ``until`` their last collective of that name, which the optimizer follows.
+def computed(
+    job: Job, reductions: pl.DataFrame | None = None, until: Callable[[pl.Expr], pl.Expr] = pl.Expr.max
+) -> pl.DataFrame:
+    """How long ranks compute in each step; only until the last, or first, of its ``reductions`` if these are given.
 
     Returns ``step`` and ``computed_ns``.
     """
     segments = job.rows if job.rows.is_empty() else job.of(account.SEGMENT)
     if segments.is_empty():
         return pl.DataFrame(schema={"step": pl.Int64(), "computed_ns": pl.Float64()})
-    if until is not None:
-        came = job.visits.filter(pl.col("collective").cast(pl.String) == until)
-        last = came.group_by("rank", "step").agg(last_ns=(pl.col("arrival_ns") + pl.col("clock_offset_ns")).max())
-        beside = segments.join(last, on=["rank", "step"], how="left", nulls_equal=True)
-        segments = beside.filter((pl.col("at_ns") <= pl.col("last_ns")).fill_null(value=True))
+    if reductions is not None:
+        came = job.visits.filter(pl.col("match").is_in(pl.lit(reductions["match"]).implode()))
+        at_ns = until(pl.col("arrival_ns") + pl.col("clock_offset_ns"))
+        of_rank = came.group_by("rank", "step").agg(until_ns=at_ns)
+        beside = segments.join(of_rank, on=["rank", "step"], how="left", nulls_equal=True)
+        segments = beside.filter((pl.col("at_ns") <= pl.col("until_ns")).fill_null(value=True))
     of_rank = segments.group_by("rank", "step").agg(pl.col("time_ns").sum())
     return of_rank.group_by("step").agg(computed_ns=pl.col("time_ns").quantile(0.5, "lower"))
 
@@ -51,13 +55,24 @@ class Backward:
 
         Returns ``step`` and ``computed_ns``: the last backward pass, without what comes before its first gradient.
         """
-        every = computed(self.job, until=str(reductions["collective"][0]))
+        # The optimizer follows the last.
+        every = computed(self.job, reductions)
         backward = _BACKWARD_RATIO * pl.col("computed_ns") / self._passes(reductions)
         first = self._first_ns()
         before = backward / _pieces(reductions)
         # Of what is only seen later, since forward passes have the same, it is not known when it began.
         before = before if first is None else pl.max_horizontal(before, pl.min_horizontal(first, backward / 2))
         return every.with_columns(computed_ns=(backward - before).clip(lower_bound=0))
+
+    def before_ratio(self, reductions: pl.DataFrame) -> float:
+        """How much of what ranks compute until the last reduction of a step comes before the first: the forward pass.
+
+        Activations are reduced in that, too.
+        """
+        first, last = (computed(self.job, reductions, which) for which in (pl.Expr.min, pl.Expr.max))
+        both = first.join(last, on="step", nulls_equal=True, suffix="_of_all").filter(pl.col("computed_ns_of_all") > 0)
+        ratio = (both["computed_ns"] / both["computed_ns_of_all"]).median()
+        return ratio if isinstance(ratio, float) else 0.0
 
     def _work(self) -> pl.DataFrame:
         return self.job.rows if self.job.rows.is_empty() else self.job.of(account.WORK)

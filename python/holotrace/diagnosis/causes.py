@@ -70,7 +70,7 @@ from holotrace.diagnosis.hidden import with_hidden
 from holotrace.diagnosis.meetings import Change, Meetings, together
 from holotrace.diagnosis.small_kernels import REPEATED
 from holotrace.diagnosis.texts_on_host import OF_HOSTS, XLA_OF_HOSTS
-from holotrace.diagnosis.transfers import ABSENT, EXPOSES, gathers_parameters
+from holotrace.diagnosis.transfers import ABSENT, BEFORE, EXPOSES, IN_BACKWARD, gathers_parameters
 from holotrace.diagnosis.xla_hosts import SPENT, WAITED
 
 # Below this part of the job's time nothing is said: equal ranks and equal steps differ by as much.
@@ -365,6 +365,9 @@ def _least_exposed_ratio(candidate: Candidate) -> float:
     # Gradients that are all reduced one after the other could have been while others were computed, unless most were:
     # then the link is busy as long as the backward pass, and what is left of it comes after that.
     ahead |= candidate.evidence.get("in_a_row_ratio", 0.0) >= _MOSTLY_RATIO and is_mostly
+    # So could those that the backward pass waits for; activations, which it needs, are reduced before it, too.
+    is_each = candidate.evidence.get("exposed_ratio", 0.0) >= _EACH_RATIO
+    ahead |= is_each and IN_BACKWARD[0] <= candidate.evidence.get(BEFORE, 0.0) <= IN_BACKWARD[1]
     if ahead:
         return _AHEAD_RATIO
     # So could those that are reduced at once, when all are there; small models lose little by that.

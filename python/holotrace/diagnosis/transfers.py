@@ -28,6 +28,11 @@ _AT_ONCE_NS = 50_000
 _WHOLE, _GATHER, _SCATTER = r"(?i)all_?reduce", "(?i)gather", "(?i)scatter"
 # Evidence: how many of the gathers are followed by a scatter before the next; of parameters no more than half are.
 SCATTERED, _SCATTERED_RATIO = "scattered_ratio", 0.6
+# Evidence: how much of a step's computing, until its last reduction, comes before the first; at least the forward pass,
+# a third of it, where gradients are reduced, and all of it where they are reduced after the backward pass.
+BEFORE, IN_BACKWARD = "before_ratio", (0.3, 0.95)
+# Parts of a step's gradients are not as many times smaller than others: losses and statistics are.
+_SMALLER_TIMES = 1_000
 # A transfer of which so much is exposed is not hidden.
 _MOSTLY_RATIO = 0.5
 
@@ -197,8 +202,9 @@ def _exposed(meetings: pl.DataFrame, job: Job, *, in_buckets: bool) -> Iterator[
     # Gathers of other sizes are of other parameters, which may be prefetched where these are not.
     is_gather = pl.col("collective").str.contains(_GATHER)
     sized = _with_next(meetings).with_columns(size=pl.when(is_gather).then("element_count"))
-    for (name, _), every in sized.group_by("collective", "size", maintain_order=True):
+    for (name, _), alike in sized.group_by("collective", "size", maintain_order=True):
         is_reduction = in_buckets and "reduce" in str(name).lower()
+        every = _of_gradients(alike) if is_reduction else alike
         hideable = _but_the_last(every) if is_reduction else _since_the_last(every) if is_gathered(name) else every
         room = backward.room(every) if is_reduction else beside
         table = _within_what_hides(hideable, every, room).filter(pl.col("exposed_transfer_ns") > 0)
@@ -228,7 +234,11 @@ def _exposed(meetings: pl.DataFrame, job: Job, *, in_buckets: bool) -> Iterator[
                 **({ABSENT: absent} if absent else {}),
                 **({SCATTERED: round(usually["is_scattered"].sum() / usually.height, 3)} if is_gathered(name) else {}),
                 **(
-                    {"in_a_row_ratio": round(_in_a_row(usually), 3), "bucket_count": _buckets(usually)}
+                    {
+                        "in_a_row_ratio": round(_in_a_row(usually), 3),
+                        "bucket_count": _buckets(usually),
+                        BEFORE: round(backward.before_ratio(every), 3),
+                    }
                     if is_reduction
                     else {}
                 ),
@@ -271,6 +281,12 @@ def _since_the_last(gathers: pl.DataFrame) -> pl.DataFrame:
     between = pl.col("come_ns") - pl.col("left_ns").shift(1).over(OF_GROUP)
     hideable = pl.min_horizontal("exposed_transfer_ns", between.clip(lower_bound=0))
     return ordered.with_columns(exposed_transfer_ns=hideable).sort("match")
+
+
+def _of_gradients(reductions: pl.DataFrame) -> pl.DataFrame:
+    """Reductions without those of a loss or of statistics, which are small and may come last."""
+    size = pl.col("element_count")
+    return reductions.filter((_SMALLER_TIMES * size >= size.max().over(OF_GROUP)).fill_null(value=True))
 
 
 def _but_the_last(reductions: pl.DataFrame) -> pl.DataFrame:

@@ -136,6 +136,11 @@ def with_verdict(drawn: RenderableType, title: str, verdict: Sequence[str]) -> R
     return Group(Panel(lines, title=Text(fmt.printable(title)), title_align="left"), drawn)
 
 
+def line(text: str) -> RenderableType:
+    """A sentence in place of what there is nothing of."""
+    return Text(fmt.printable(text))
+
+
 def with_note(drawn: RenderableType, note: str) -> RenderableType:
     """What is drawn with a line below it."""
     return Group(drawn, Text(note, style="dim")) if note else drawn

@@ -62,6 +62,8 @@ class Shown:
     people: tuple[pl.DataFrame, tuple[Column, ...], str] | None = None
     # When the first event of the job was, from which a terminal counts points in time.
     first_ns: int | None = None
+    # What a terminal says where it has no rows.
+    when_empty: str = ""
 
     @property
     def head(self) -> pl.DataFrame:
@@ -153,6 +155,8 @@ def text(shown: Shown, width: int) -> RenderableType:
 
     if shown.verdict:
         return terminal.with_verdict(text(replace(shown, verdict=()), width), shown.source, shown.verdict)
+    if shown.table.is_empty() and shown.when_empty and shown.render is None:
+        return terminal.line(shown.when_empty)
     rows = shown.most(TERMINAL_ROWS)
     if shown.render is not None:
         return shown.render(rows)
