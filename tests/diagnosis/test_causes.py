@@ -16,7 +16,6 @@ from holotrace import sample
 from holotrace.diagnosis import equal_work, idle, uneven, unfused
 from holotrace.diagnosis.candidates import Candidate, beyond_others
 from holotrace.diagnosis.candidates import Job as CausesJob
-from holotrace.diagnosis.causes import _least_ratio
 from holotrace.diagnosis.classes import (
     CHECKPOINT,
     COPY,
@@ -28,6 +27,7 @@ from holotrace.diagnosis.classes import (
     SYNCHRONIZATION,
     UPLOAD,
 )
+from holotrace.diagnosis.floors import least_ratio
 from holotrace.diagnosis.meetings import Change, Meetings
 from holotrace.diagnosis.one_cause import with_launches, with_own_copies
 from quick import every
@@ -378,7 +378,7 @@ def test_devices_that_lag_behind_their_hosts_take_no_turns(others_ns: int, turns
 def test_how_often_a_step_waits_is_not_told_where_no_steps_are_known() -> None:
     """Decoding that nobody marked waited often in the whole recording, and was told to wait often in a step."""
     wait = Candidate(SYNCHRONIZATION, Change(), evidence={"count": 1_000})
-    ratios = [_least_ratio(each, 4, shares_cores=False) for each in (wait, replace(wait, steps=(1, 2, 3)))]
+    ratios = [least_ratio(each, 4, shares_cores=False) for each in (wait, replace(wait, steps=(1, 2, 3)))]
     assert ratios == [0.05, 0.01]
 
 
@@ -386,7 +386,7 @@ def test_how_often_a_step_waits_is_not_told_where_no_steps_are_known() -> None:
 def test_a_stage_that_is_handed_a_batch_that_is_ready_does_not_wait_for_input(each_us: int, ratio: float) -> None:
     """Only the first stage of a healthy pipeline has a loader, of which 58 us a step, 1.2 % of it, were told."""
     loading = Candidate(INPUT, Change(), (0,), evidence={"time_ns": 4_000 * each_us, "count": 4})
-    assert _least_ratio(loading, 4, shares_cores=False) == ratio
+    assert least_ratio(loading, 4, shares_cores=False) == ratio
 
 
 def alone(rank: int) -> Meetings:

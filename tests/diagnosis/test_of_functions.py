@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 import pytest
 
-from holotrace.diagnosis import causes, idle, of_functions
+from holotrace.diagnosis import floors, idle, of_functions
 from holotrace.diagnosis.candidates import Candidate, Job, Where
 from holotrace.diagnosis.meetings import Change
 
@@ -124,4 +124,4 @@ def test_a_loader_takes_as_long_as_its_host_is_in_it(call_ns: int, ratio: float)
     job = Job(pl.DataFrame(), pl.DataFrame(), (0, 1, 2, 3), 10)
     waiting = Candidate("input", Change(), responsible=LOADER, evidence={"time_ns": 5_000_000, "count": 175})
     found = of_functions.with_spent(waiting, "input", LOADER, pl.DataFrame(rows), job)
-    assert causes._least_ratio(found, 4, shares_cores=False) == ratio
+    assert floors.least_ratio(found, 4, shares_cores=False) == ratio

@@ -10,8 +10,8 @@ import pytest
 
 from holotrace.diagnosis import transfers
 from holotrace.diagnosis.candidates import Candidate, Job
-from holotrace.diagnosis.causes import _least_ratio
 from holotrace.diagnosis.classes import EXPOSED, SLOW_LINK, SYNCHRONIZATION
+from holotrace.diagnosis.floors import least_ratio
 from holotrace.diagnosis.meetings import Change
 
 SLOW, SIZES = (2, 3), (1_000, 50_000)
@@ -246,14 +246,14 @@ def test_gradients_that_the_backward_pass_waits_for_could_be_hidden_and_activati
     # What is reduced first comes before the forward pass, within it, after it, or after the backward pass.
     at = (first_us, 600), (1_000, 1_600), (2_000, 2_600)
     found = reductions(*at, computed_us=3_000, after_first_us=after_first_us)
-    assert _least_ratio(found, 2, shares_cores=False) == ratio
+    assert least_ratio(found, 2, shares_cores=False) == ratio
 
 
 def test_collectives_that_are_known_by_their_kernels_only_are_gathers_and_reductions_too() -> None:
     """Without the metadata of NCCL gathers were taken for something else, and had to cost three times as much."""
     apart = ((0, 600), (1_000, 1_600), (2_000, 2_600), (3_000, 3_600))
     gathers, others = (
-        _least_ratio(reductions(*apart, collective=f"ncclDevKernel_{name}_RING_LL(args)"), 2, shares_cores=False)
+        least_ratio(reductions(*apart, collective=f"ncclDevKernel_{name}_RING_LL(args)"), 2, shares_cores=False)
         for name in ("AllGather", "SendRecv")
     )
     assert (gathers, others) == (0.02, 0.15)
@@ -268,7 +268,7 @@ def test_reductions_in_a_row_that_are_hidden_but_for_the_last_are_early_enough(
     """Where a link is busy for as long as the backward pass, they were told to have been reduced too late."""
     evidence = {"per_step_count": 3, "in_a_row_ratio": 0.7, "exposed_ratio": exposed_ratio}
     found = Candidate("exposed-transfer", Change(), responsible="allreduce", evidence=evidence)
-    assert _least_ratio(found, 4, shares_cores=False) == ratio
+    assert least_ratio(found, 4, shares_cores=False) == ratio
 
 
 def test_reductions_with_work_between_them_are_in_no_row() -> None:
@@ -326,7 +326,7 @@ def test_no_more_of_a_gather_can_be_hidden_than_what_runs_since_the_one_before()
 def test_activations_that_are_gathered_and_scattered_again_cannot_be_prefetched(order: str, ratio: float) -> None:
     """Healthy jobs of tensor parallelism with sequences in parallel were told of gathers of 4 to 13 % of their time."""
     found = next(each for each in gathers(order=order) if each.responsible == "_allgather_base")
-    assert _least_ratio(found, 2, shares_cores=False) == ratio
+    assert least_ratio(found, 2, shares_cores=False) == ratio
 
 
 def test_a_wait_exposes_no_gathers_of_activations() -> None:
@@ -367,5 +367,5 @@ def test_exchanges_of_other_tokens_in_each_step_are_compared_by_their_rate(is_sl
 @pytest.mark.parametrize(("kind", "ratio"), [("Pinned", 0.05), ("Pageable", 0.01)])
 def test_batches_that_are_sent_as_fast_as_can_be_are_part_of_healthy_steps(kind: str, ratio: float) -> None:
     sent = Candidate("copy", Change(), responsible=f"Memcpy HtoD ({kind} -> Device)")
-    assert _least_ratio(sent, 4, shares_cores=False) == ratio
-    assert _least_ratio(replace(sent, ranks=(1,)), 4, shares_cores=False) == 0.01
+    assert least_ratio(sent, 4, shares_cores=False) == ratio
+    assert least_ratio(replace(sent, ranks=(1,)), 4, shares_cores=False) == 0.01

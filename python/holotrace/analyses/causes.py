@@ -12,8 +12,9 @@ from holotrace.core.charts import Bar
 from holotrace.core.schema import Column, Unit, empty
 from holotrace.core.tables import RANK
 from holotrace.diagnosis import account
-from holotrace.diagnosis.causes import FLOOR_RATIO, is_hidden
+from holotrace.diagnosis.causes import is_hidden
 from holotrace.diagnosis.causes import table as found
+from holotrace.diagnosis.floors import FLOOR_RATIO
 from holotrace.errors import UsageError
 
 COLUMNS = (

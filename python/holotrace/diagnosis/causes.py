@@ -20,10 +20,10 @@ from holotrace.diagnosis import (
     chains,
     cores,
     cores_in_turns,
+    floors,
     idle,
     less_ahead,
     not_recorded,
-    of_functions,
     one_cause,
     over_time,
     pairs,
@@ -37,16 +37,12 @@ from holotrace.diagnosis import (
     xla_spent,
     xla_steps,
 )
-from holotrace.diagnosis.advice import COPIED_WITHIN, advice
+from holotrace.diagnosis.advice import advice
 from holotrace.diagnosis.candidates import CALLED_IN, Candidate, Job
 from holotrace.diagnosis.class_texts import ALL_RANKS, CLASSES, OF_XLA, Class
 from holotrace.diagnosis.classes import (
     COPY,
-    EVALUATION,
     EXPERTS,
-    EXPOSED,
-    FUNCTION,
-    INEFFICIENT,
     INPUT,
     LAUNCH,
     MORE_WORK,
@@ -54,14 +50,11 @@ from holotrace.diagnosis.classes import (
     PIPELINE,
     QUEUED,
     RECORDING,
-    SLICE_GRADIENTS,
     SLOW_HOST,
-    SLOW_LINK,
     SYNCHRONIZATION,
     UNEVEN_WORK,
     UNFUSED_OPTIMIZER,
     UNRECORDED,
-    UPLOAD,
     WRONG_TYPE,
     is_file_of_program,
 )
@@ -70,44 +63,10 @@ from holotrace.diagnosis.hidden import with_hidden
 from holotrace.diagnosis.meetings import Change, Meetings, together
 from holotrace.diagnosis.small_kernels import REPEATED
 from holotrace.diagnosis.texts_on_host import OF_HOSTS, XLA_OF_HOSTS
-from holotrace.diagnosis.transfers import ABSENT, BEFORE, EXPOSES, IN_BACKWARD, gathers_parameters
+from holotrace.diagnosis.transfers import ABSENT
 from holotrace.diagnosis.xla_hosts import SPENT, WAITED
 
-# Below this part of the job's time nothing is said: equal ranks and equal steps differ by as much.
-FLOOR_RATIO = 0.01
-_HANDED_OVER_NS = 100_000
-# Parts of every healthy step: launching, reading the loss, sending gradients. Only more than this of it is a cause.
-USUAL = {
-    QUEUED: 0.05,
-    LAUNCH: 0.05,
-    UNRECORDED: 0.05,
-    SYNCHRONIZATION: 0.05,
-    INPUT: 0.01,
-    # The batch of each step is sent.
-    UPLOAD: 0.02,
-    EVALUATION: 0.05,
-    EXPOSED: 0.1,
-    INEFFICIENT: 0.05,
-    SLICE_GRADIENTS: 0.05,
-    # Stages consist of whole layers, and one has the loss, too: less than a layer cannot be moved.
-    PIPELINE: 0.03,
-}
-# What could have been on its way earlier: parameters that are gathered, gradients that are reduced in a row.
-_AHEAD_RATIO, _AT_ONCE_RATIO, _SEVERAL, _MOSTLY_RATIO = 0.03, 0.06, 4, 0.5
-# Where each gather is exposed none was ahead, beyond doubt.
-_EACH_RATIO, _NONE_AHEAD_RATIO = 0.9, 0.02
-# What begins as soon as its data is computed, several times a step, and is needed at once, as in tensor and expert
-# parallelism: an earlier start would not hide it, only other work beside it.
-_BETWEEN_RATIO = 0.15
-# What a server reads once in each turn, tokens, decides what it does in the next: only more than this is worth a server
-# that launches before it knows.
-_READ_RATIO, _OFTEN_RATIO = 0.15, 1.5
 _CRITICAL_RATIO = 0.2
-_SENT_RATIO = 0.05
-# What a device copies within itself belongs to most programs: layouts change, and buffers are kept.
-_WITHIN_RATIO = 0.03
-# Threads of one host share its cores, so that equal work of theirs differs by more than that of devices.
-_ON_HOST_RATIO = 0.1
 # What the trace does not say in so many words.
 _INFERRED = (QUEUED, PAUSE, UNRECORDED)
 _ADDRESS = r" at 0x[0-9a-fA-F]+"
@@ -160,11 +119,12 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     meetings = Meetings(visits, ends, offsets, late=_late(rows, visits), waits=_waits(rows), waiting=waiting)
     begun_ns = min(starts.values())
     job_ns = meetings.lasted_ns(starts)
-    job = not_recorded.told_by_others(Job(rows, visits, ranks, int(FLOOR_RATIO * job_ns)))
+    job = not_recorded.told_by_others(Job(rows, visits, ranks, int(floors.FLOOR_RATIO * job_ns)))
     hosts = list(idle.causes(job))
     hosts += less_ahead.causes(job, hosts)
     profiler_ns, hosts = profiled.apart(hosts, job, meetings, unprofiled_ns)
     job_ns = max(1, job_ns - (profiler_ns or 0))
+    floor_ns = floors.FLOOR_RATIO * job_ns
     every: Sequence[Candidate] = (
         *hosts,
         *chains.causes(job),
@@ -186,14 +146,14 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     # Whether anything is told of it does not depend on what others have a part in.
     alone = [(candidate, meetings.saved_ns(replace(candidate.change, later={}))) for candidate in every]
     costs = [(candidate, _at_most(cost, candidate, room_ns)) for candidate, cost in alone]
-    costs = one_cause.at_once(xla_spent.beside_gaps(costs, job, meetings), meetings, FLOOR_RATIO * job_ns)
+    costs = one_cause.at_once(xla_spent.beside_gaps(costs, job, meetings), meetings, floor_ns)
     # A wait costs what the device stands still for and what it exposes, which may each be little.
     waits = [pair for pair in costs if pair[0].cause == SYNCHRONIZATION]
     costs = [
         *one_cause.by_code(one_cause.once(waits, meetings), meetings),
         *(pair for pair in costs if pair[0].cause != SYNCHRONIZATION),
     ]
-    least_ratio = partial(_least_ratio_of_job, rank_count=len(ranks), windows=windows)
+    least_ratio = partial(floors.least_ratio_of_job, rank_count=len(ranks), windows=windows)
     unsure_ns = recording.UNSURE_RATIO * (profiler_ns or 0) if unprofiled_ns is None else 0
     kept = [
         (c, cost) for c, cost in costs if cost > max(least_ratio(c) * job_ns, unsure_ns if c.cause == LAUNCH else 0)
@@ -202,8 +162,8 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     kept = cores.told_once(one_cause.without_followers(one_cause.without_launches_of_unfused(kept)))
     kept = one_cause.with_copies(one_cause.once(kept, meetings), meetings)
     # What comes about by chance is told where it costs much by itself.
-    telling = [pair for pair in costs if not _is_of_shared_cores(pair[0], windows)]
-    kept = with_hidden(one_cause.with_launches(kept, meetings), telling, meetings, FLOOR_RATIO * job_ns, len(ranks))
+    telling = [pair for pair in costs if not floors.is_of_shared_cores(pair[0], windows)]
+    kept = with_hidden(one_cause.with_launches(kept, meetings), telling, meetings, floor_ns, len(ranks))
     kept = [
         *((c, max(cost, meetings.saved_ns(c.change)) if c.change.later else cost) for c, cost in kept),
         *less_ahead.worth_saying([pair for pair in costs if pair not in kept], meetings, job_ns, least_ratio),
@@ -216,11 +176,11 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     ranges = [(pair, _last_ns(pair, kept, joint, meetings, room_ns)) for pair in kept]
     found = [
         Found(candidate, cost, min(cost, last), max(cost, last), *whole, step_count(candidate.change))
-        for (candidate, cost), last in chains.without_parts(ranges, FLOOR_RATIO * job_ns)
-        if max(cost, last) > FLOOR_RATIO * job_ns
+        for (candidate, cost), last in chains.without_parts(ranges, floor_ns)
+        if max(cost, last) > floor_ns
     ]
     known = [Found(Candidate(RECORDING, Change()), 0, 0, 0, *whole, xla_steps.of_hosts(rows))]
-    is_much = (profiler_ns or 0) > USUAL[LAUNCH] * job_ns
+    is_much = (profiler_ns or 0) > floors.USUAL[LAUNCH] * job_ns
     return sorted(found, key=lambda cause: -cause.cost_ns) + (known if is_much else []), joint
 
 
@@ -291,89 +251,13 @@ def _awaited(pauses: pl.DataFrame, visits: pl.DataFrame) -> pl.DataFrame:
         .sort("at_ns")
     )
     known = pauses.sort("at_ns").join_asof(met, on="at_ns", by="rank", strategy="forward", check_sortedness=False)
-    return known.filter(pl.col("last_ns") > _MOSTLY_RATIO * pl.col("time_ns")).select(pauses.columns)
+    return known.filter(pl.col("last_ns") > floors.MOSTLY_RATIO * pl.col("time_ns")).select(pauses.columns)
 
 
 def _waits(rows: pl.DataFrame) -> pl.DataFrame:
     """When hosts that launch whole programs had waited for their devices."""
     found = rows.filter(pl.col("row") == WAITED)
     return found.select(pl.col("rank").cast(pl.Int64), returned_ns="at_ns", began_ns="start_ns", ready_ns="end_ns")
-
-
-def _is_of_shared_cores(candidate: Candidate, windows: pl.DataFrame) -> bool:
-    """Whether a cause is one that threads and processes of a host, which share its cores, bring about by chance."""
-    if account.ON_HOST not in windows["name"]:
-        return False
-    # Operators tell by their shapes that there is more to do; programs of XLA do not.
-    is_told = candidate.cause == MORE_WORK and account.XLA not in windows["detail"]
-    if is_told and not candidate.evidence.get("is_equal"):
-        return False
-    return candidate.cause in (*cores.LONGER, UNEVEN_WORK, SLOW_LINK)
-
-
-def _least_ratio_of_job(candidate: Candidate, *, rank_count: int, windows: pl.DataFrame) -> float:
-    if candidate.cause == INEFFICIENT and account.XLA in windows["detail"]:
-        # The compiler counts what each operation computes and moves, and others of its kind come close to the limits.
-        return FLOOR_RATIO
-    return _least_ratio(candidate, rank_count, shares_cores=_is_of_shared_cores(candidate, windows))
-
-
-def _least_ratio(candidate: Candidate, rank_count: int, *, shares_cores: bool) -> float:
-    if shares_cores:
-        return _ON_HOST_RATIO
-    if candidate.cause == EXPOSED:
-        return _least_exposed_ratio(candidate)
-    if candidate.cause == SYNCHRONIZATION and (ratio := _least_waiting_ratio(candidate, rank_count)) is not None:
-        return ratio
-    is_of_some = 0 < len(candidate.ranks) < rank_count
-    if candidate.cause == COPY:
-        return _least_copied_ratio(candidate, is_of_some=is_of_some)
-    # Any loader takes as long to hand over a batch, which some stages of a pipeline have; any program does something.
-    short_ns = {INPUT: _HANDED_OVER_NS} if is_of_some else {INPUT: idle.SHORT_NS, FUNCTION: idle.SHORT_NS}
-    if of_functions.lasted_ns(candidate) < short_ns.get(candidate.cause, 0):
-        return USUAL[LAUNCH]
-    is_usual = not is_of_some or candidate.cause in (QUEUED, PIPELINE)
-    return max(FLOOR_RATIO, USUAL.get(candidate.cause, 0.0) if is_usual else 0.0)
-
-
-def _least_copied_ratio(candidate: Candidate, *, is_of_some: bool) -> float:
-    if not is_of_some and re.search(idle.PINNED, candidate.responsible or ""):
-        # Every step has its batch sent, or its answer fetched, and it is as fast as it can be.
-        return _SENT_RATIO
-    return _WITHIN_RATIO if re.search(COPIED_WITHIN, candidate.responsible or "") else FLOOR_RATIO
-
-
-def _least_waiting_ratio(candidate: Candidate, rank_count: int) -> float | None:
-    """Of waits that come more often than the loss is read, or as often as a server reads tokens; else null."""
-    per_turn = candidate.evidence.get(idle.PER_TURN, 0.0)
-    if 0 < per_turn < _OFTEN_RATIO:
-        return _READ_RATIO
-    # Without steps nothing tells how often in one.
-    often = 0 < _SEVERAL * rank_count * len(candidate.steps) <= candidate.evidence.get("count", 0)
-    # Those that expose a step's gathers are told, too.
-    return FLOOR_RATIO if often or per_turn >= _SEVERAL or EXPOSES in candidate.evidence else None
-
-
-def _least_exposed_ratio(candidate: Candidate) -> float:
-    # Nothing more is known of messages whose other end is not.
-    is_mostly = candidate.evidence.get("exposed_ratio", 0.0) >= _MOSTLY_RATIO
-    several = candidate.evidence.get("per_step_count", 0) >= _SEVERAL and is_mostly
-    # Of several gathers in a step all but the first could be on their way while something else is computed.
-    ahead = several and gathers_parameters(candidate)
-    if ahead and candidate.evidence["exposed_ratio"] >= _EACH_RATIO:
-        return _NONE_AHEAD_RATIO
-    # Gradients that are all reduced one after the other could have been while others were computed, unless most were:
-    # then the link is busy as long as the backward pass, and what is left of it comes after that.
-    ahead |= candidate.evidence.get("in_a_row_ratio", 0.0) >= _MOSTLY_RATIO and is_mostly
-    # So could those that the backward pass waits for; activations, which it needs, are reduced before it, too.
-    is_each = candidate.evidence.get("exposed_ratio", 0.0) >= _EACH_RATIO
-    ahead |= is_each and IN_BACKWARD[0] <= candidate.evidence.get(BEFORE, 0.0) <= IN_BACKWARD[1]
-    if ahead:
-        return _AHEAD_RATIO
-    # So could those that are reduced at once, when all are there; small models lose little by that.
-    if candidate.evidence.get("bucket_count", 1) >= _SEVERAL:
-        return _AT_ONCE_RATIO
-    return _BETWEEN_RATIO if several else USUAL[EXPOSED]
 
 
 def _visits(come: pl.DataFrame) -> pl.DataFrame:
@@ -418,7 +302,7 @@ def _words(rows: pl.DataFrame) -> Mapping[str, Class]:
 
 def is_hidden(row: Mapping[str, Any]) -> bool:
     """Whether a row of the table is of a cause that costs next to nothing by itself, since others hide it."""
-    return bool(row) and row["share_ratio"] <= FLOOR_RATIO and row["high_ns"] > row["cost_ns"]
+    return bool(row) and row["share_ratio"] <= floors.FLOOR_RATIO and row["high_ns"] > row["cost_ns"]
 
 
 def _row(found: Found, words: Class, known_steps: tuple[int, ...], rank_count: int) -> dict[str, object]:
@@ -456,7 +340,7 @@ def _row(found: Found, words: Class, known_steps: tuple[int, ...], rank_count: i
     taken = wording.taken(found.profiler_ns or 0, found.step_count if known_steps else 1)
     whenever = wording.BEFORE_STEPS if is_before else wording.when(c.steps, known_steps)
     sentence = told.format(**filled, taken=taken) + wording.called_in(c.evidence.get(CALLED_IN)) + whenever
-    if share <= FLOOR_RATIO and c.cause != RECORDING:
+    if share <= floors.FLOOR_RATIO and c.cause != RECORDING:
         sentence += wording.HIDDEN
     return {
         "rank": c.event_rank,

@@ -9,8 +9,8 @@ import polars as pl
 
 from holotrace.core.analysis import CAUSES, Finding, by_cost
 from holotrace.diagnosis import classes
-from holotrace.diagnosis.causes import FLOOR_RATIO, USUAL
 from holotrace.diagnosis.class_texts import KEEP_SHAPES
+from holotrace.diagnosis.floors import FLOOR_RATIO, USUAL
 
 # Symptoms that cost less of the job's time need no cause.
 LEFT_RATIO = 0.15

@@ -10,8 +10,9 @@ from typing import Any
 import polars as pl
 
 from holotrace.core.analysis import CAUSES, Finding, by_cost
-from holotrace.diagnosis.causes import FLOOR_RATIO, is_hidden
+from holotrace.diagnosis.causes import is_hidden
 from holotrace.diagnosis.classes import RECORDING
+from holotrace.diagnosis.floors import FLOOR_RATIO
 from holotrace.present import exposed, pipeline
 from holotrace.present import format as fmt
 from holotrace.present.wording import sentence
