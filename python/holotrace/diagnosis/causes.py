@@ -144,8 +144,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     beside = xla_spent.of_all(every, job)
     every = xla_everybodys.told([*every, *xla_spent.of_some(every, job), *beside], job)
     # Whether anything is told of it does not depend on what others have a part in.
-    alone = [(candidate, meetings.saved_ns(replace(candidate.change, later={}))) for candidate in every]
-    costs = [(candidate, _at_most(cost, candidate, room_ns)) for candidate, cost in alone]
+    costs = [(c, _at_most(meetings.saved_ns(replace(c.change, later={})), c, room_ns)) for c in every]
     costs = one_cause.at_once(xla_spent.beside_gaps(costs, job, meetings), meetings, floor_ns)
     # A wait costs what the device stands still for and what it exposes, which may each be little.
     waits = [pair for pair in costs if pair[0].cause == SYNCHRONIZATION]
