@@ -117,6 +117,7 @@ _MOST_CALLS = 24
 # What is nearly all of a sum tells when that was; what of it comes later does not.
 _NEARLY_ALL_RATIO = 0.9
 _ORDER = ("step", "at_ns", "start_ns", "name", "detail", "operator")
+_BEFORE_TURNS = -1
 # When something was.
 _TIMES = ("at_ns", "start_ns", "end_ns")
 _NOTHING = pl.DataFrame(schema={"row": pl.String()})
@@ -367,8 +368,11 @@ def _steps_of_work(rank: RankTrace, bounds: pl.Series) -> pl.Series:
         .select("place", "step")
     )
     every = pl.DataFrame({"place": range(len(bounds) - 1)}, schema={"place": pl.Int64})
-    # Where none begins, it is for that of the next.
-    steps: pl.Series = every.join(most, on="place", how="left", maintain_order="left")["step"].backward_fill()
+    # Where none begins, it is for that of the next; what is before the first turn of a recording is a part of one.
+    if rank[STEPS].is_empty():
+        most = most.with_columns(pl.col("step").fill_null(_BEFORE_TURNS))
+    filled_up = every.join(most, on="place", how="left", maintain_order="left")["step"].backward_fill()
+    steps: pl.Series = filled_up.replace(_BEFORE_TURNS, None)
     return steps
 
 
