@@ -25,6 +25,7 @@ from holotrace.diagnosis import (
     idle_windows,
     inefficient,
     kernels,
+    lost_work,
     nearly_late,
     own_meetings,
     own_time,
@@ -51,6 +52,7 @@ CHAIN, LAUNCHING = "chain", "launching"  # parts of gaps that are due to small k
 LATE = "late"  # the end of a gap in which the host did something else than launching; of XLA, each launch
 CORE = "core"  # what each of several devices of one rank computes
 HOST = "host"  # how long the host takes by itself
+LOST = "lost"  # how much of a step's work was launched but is not on record
 TURNS = "turns"  # how often comes round what most work is launched in, where nothing marks steps
 WAITS = "waits"  # how often its host waits for its device, by what that is in, where turns are known
 PACE = "pace"  # pieces of a recording without steps, with how long their kernels take where they are quickest
@@ -149,6 +151,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _calls(rank),
         _host(rank),
         _pace(rank),
+        lost_work.of_steps(rank).with_columns(row=pl.lit(LOST)),
         _turns(rank),
         _functions(rank),
         xla_recording.of_operations(rank).with_columns(row=pl.lit(RECORDED)),
