@@ -71,6 +71,31 @@ def test_a_slow_device_is_one_too_if_it_waits_for_others_meanwhile() -> None:
     assert (slow.cause, slow.ranks) == (SLOW_DEVICE, (0,))
 
 
+def test_parts_of_turns_that_recordings_begin_with_tell_nothing() -> None:
+    """Of ranks that began to record in the middle of a turn those with most of it were told to take turns with slow
+    devices, or the slow ones to have more work, as they had one turn more."""
+    times = {0: (90, 100, 100, 100), 1: (120, 120, 120, 120), 2: (100, 100, 100, 100), 3: (60, 100, 100, 100)}
+    rows = [
+        {"row": row, "rank": rank, "step": step, "start_ns": 1_000 * place, "at_ns": 1_000 * place + 200, "time_ns": ns}
+        | {"name": name, "operator": name, "detail": "[8, 1, 1]", "count": 1, "event_id": 1, "cause": None}
+        | {"beside_ns": 0, "beside_count": 0}
+        for rank, of_turns in times.items()
+        for place, ns in enumerate(of_turns)
+        for step in [place if rank in (1, 2) else None if place == 0 else place - 1]
+        for row, name in (("segment", None), ("work", "aten::mm"))
+    ]
+    visits = [
+        {"match": place, "rank": rank, "arrival_ns": at, "left_ns": at, "clock_offset_ns": 0, "time_ns": 1}
+        | {"collective": "allreduce", "element_count": 8}
+        for place in range(4)
+        for rank in times
+        for at in [1_000 * place + 200]
+    ]
+    frame = pl.DataFrame(rows, schema_overrides={"cause": pl.String}, infer_schema_length=None)
+    (found,) = uneven.causes(Job(frame, pl.DataFrame(visits), tuple(times), floor_ns=10))
+    assert (found.cause, found.ranks, found.evidence["time_ratio"]) == (SLOW_DEVICE, (1,), 1.2)
+
+
 def test_what_a_rank_has_no_longer_the_others_get() -> None:
     """Evening was worth 13.6 ms where a rank with less to do was late anyway, and with its part of it later: 6.2 ms."""
     (turns,) = told(TURNS, TURNS)
@@ -119,3 +144,27 @@ def test_a_device_is_slow_where_its_meetings_say_so_if_nothing_marks_steps() -> 
     removed = {at: ns for at, ns in found.change.removed[2] if ns > 0}
     assert min(removed) > 4_000
     assert sum(removed.values()) == pytest.approx(600)
+
+
+def test_steps_of_which_a_rank_of_two_lost_work_are_not_compared() -> None:
+    """The other one was told to have more work, where its device is slow."""
+    work = [
+        {"row": row, "rank": rank, "step": step, "start_ns": 1_000 * step, "at_ns": 1_000 * step + 200, "name": name}
+        | {"time_ns": count * ns, "count": count, "operator": name, "detail": "[8, 1, 1]", "event_id": 1, "cause": None}
+        | {"beside_ns": 0, "beside_count": 0, "end_ns": 1_000 * step + 200}
+        for rank, ns in ((0, 60), (1, 50))
+        for step in range(4)
+        for count in [1 if (rank, step) == (1, 2) else 2]
+        for row, name in (("segment", None), ("work", "aten::mm"))
+    ]
+    visits = [
+        {"match": step, "rank": rank, "arrival_ns": at, "left_ns": at, "clock_offset_ns": 0, "time_ns": 1}
+        | {"collective": "allreduce", "element_count": 8}
+        for step in range(4)
+        for rank in (0, 1)
+        for at in [1_000 * step + 200]
+    ]
+    rows = [*work, {"row": "lost", "rank": 1, "step": 2, "count": 1}]
+    frame = pl.DataFrame(rows, schema_overrides={"cause": pl.String}, infer_schema_length=None)
+    (found,) = uneven.causes(Job(frame, pl.DataFrame(visits), (0, 1), floor_ns=10))
+    assert (found.cause, found.ranks, found.steps) == (SLOW_DEVICE, (0,), (0, 1, 3))

@@ -25,6 +25,7 @@ from holotrace.diagnosis import (
     idle_windows,
     inefficient,
     kernels,
+    lost_work,
     nearly_late,
     own_meetings,
     own_time,
@@ -52,6 +53,7 @@ LATE = "late"  # the end of a gap in which the host did something else than laun
 CORE = "core"  # what each of several devices of one rank computes
 CORES_BEYOND = "cores-beyond"  # how much longer kernels take on the device that they take the longest in each step
 HOST = "host"  # how long the host takes by itself
+LOST = "lost"  # how much of a step's work was launched but is not on record
 TURNS = "turns"  # how often comes round what most work is launched in, where nothing marks steps
 WAITS = "waits"  # how often its host waits for its device, by what that is in, where turns are known
 PACE = "pace"  # pieces of a recording without steps, with how long their kernels take where they are quickest
@@ -118,6 +120,7 @@ _MOST_CALLS = 24
 # What is nearly all of a sum tells when that was; what of it comes later does not.
 _NEARLY_ALL_RATIO = 0.9
 _ORDER = ("step", "at_ns", "start_ns", "name", "detail", "operator")
+_BEFORE_TURNS = -1
 # When something was.
 _TIMES = ("at_ns", "start_ns", "end_ns")
 _NOTHING = pl.DataFrame(schema={"row": pl.String()})
@@ -149,6 +152,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _calls(rank),
         _host(rank),
         _pace(rank),
+        lost_work.of_steps(rank).with_columns(row=pl.lit(LOST)),
         _turns(rank),
         _functions(rank),
         xla_recording.of_operations(rank).with_columns(row=pl.lit(RECORDED)),
@@ -368,8 +372,11 @@ def _steps_of_work(rank: RankTrace, bounds: pl.Series) -> pl.Series:
         .select("place", "step")
     )
     every = pl.DataFrame({"place": range(len(bounds) - 1)}, schema={"place": pl.Int64})
-    # Where none begins, it is for that of the next.
-    steps: pl.Series = every.join(most, on="place", how="left", maintain_order="left")["step"].backward_fill()
+    # Where none begins, it is for that of the next; what is before the first turn of a recording is a part of one.
+    if rank[STEPS].is_empty():
+        most = most.with_columns(pl.col("step").fill_null(_BEFORE_TURNS))
+    filled_up = every.join(most, on="place", how="left", maintain_order="left")["step"].backward_fill()
+    steps: pl.Series = filled_up.replace(_BEFORE_TURNS, None)
     return steps
 
 

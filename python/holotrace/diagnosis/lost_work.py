@@ -9,12 +9,14 @@ import polars as pl
 from holotrace.core.plans import done
 from holotrace.core.tables import DEVICE_EVENTS, LAUNCHES
 from holotrace.core.trace import RankTrace
+from holotrace.derive.steps import launched_in
 from holotrace.derive.vendors import LAUNCHING
+from holotrace.diagnosis import rounds
 from holotrace.diagnosis.calls import among, host_calls, matching
 
 _WORK = DEVICE_EVENTS.only("end_ns", "launch_ns")
 _LAUNCHES = LAUNCHES.only("launch_id")
-READS = (_WORK, _LAUNCHES)
+READS = (_WORK, _LAUNCHES, *rounds.READS)
 # What is launched between these becomes part of a graph, which runs later.
 _CAPTURING, _BEGINS = re.compile(r"Stream(Begin|End)Capture"), re.compile(r"BeginCapture")
 # Where less of what a call launched is on record, its work is not recorded, or not as launched by it.
@@ -37,6 +39,12 @@ def launches(rank: RankTrace) -> pl.Series:
         .filter(~pl.col("is_on_record") & (pl.col("is_on_record").mean().over("name") >= _RECORDED_RATIO))
     )
     return done(lost.select("start_ns"))["start_ns"]
+
+
+def of_steps(rank: RankTrace) -> pl.DataFrame:
+    """How much of it each ``step`` has, ``count``."""
+    step = launched_in(rank.cached(launches), rank.cached(rounds.steps)).alias("step")
+    return step.to_frame().group_by("step").agg(count=pl.len().cast(pl.Int64))
 
 
 def without_its_gaps(gaps: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:

@@ -10,7 +10,7 @@ from functools import partial
 import polars as pl
 
 from holotrace.derive.host_messages import PAIR
-from holotrace.diagnosis import account, also_slow, more_calls, sizes, slowed
+from holotrace.diagnosis import account, also_slow, fragments, more_calls, sizes, slowed
 from holotrace.diagnosis.candidates import (
     APART_RATIO,
     NAMED_RATIO,
@@ -77,7 +77,7 @@ _MORE_TOKENS_RATIO = 1.1
 
 def causes(job: Job) -> Iterator[Candidate]:
     """Ranks that compute longer than those that do the same."""
-    for ranks in _alike(job):
+    for ranks in _alike(fragments.without(job)):
         found = list(_among(ranks))
         yield from found
         if slow := [each for each in found if each.cause == SLOW_DEVICE]:
