@@ -10,6 +10,8 @@ from holotrace.derive.host_messages import IS_MESSAGE
 _TOLERANCE_NS, _SLOT_NS = 100_000, 20_000
 # If so many of a rank's calls do not end when those that they are taken for do, it lost some: no more than so many.
 _UNFIT_RATIO, _MOST_LOST = 0.1, 64
+# So many calls tell the clock of a rank, and so many ranks are looked at together, which bounds the memory.
+_COMPARED, _AT_ONCE = 200, 64
 _APART_NS = pl.col("end_ns") - pl.col("whole_ns")
 
 
@@ -54,6 +56,17 @@ def placed(calls: pl.DataFrame) -> pl.DataFrame:
 
 def _clocks(calls: pl.DataFrame, whole: pl.DataFrame) -> pl.DataFrame:
     """By how much most calls of each series end later than one of those around the same place: ``apart_ns``."""
+    every = pl.int_range(pl.len()).over("series") % (pl.len().over("series") // _COMPARED + 1) == 0
+    compared = calls.filter(every)
+    series = compared["series"].unique().sort()
+    told = [
+        _clocks_of(compared.filter(pl.col("series").is_in(pl.lit(some).implode())), whole)
+        for some in (series[first : first + _AT_ONCE] for first in range(0, len(series), _AT_ONCE))
+    ]
+    return pl.concat(told)
+
+
+def _clocks_of(calls: pl.DataFrame, whole: pl.DataFrame) -> pl.DataFrame:
     near = pl.DataFrame({"by": range(-_MOST_LOST, _MOST_LOST + 1)}, schema={"by": pl.Int64})
     pairs = calls.join(near, how="cross").with_columns(pl.col("position") + pl.col("by"))
     slot = (_APART_NS / _SLOT_NS).round()
