@@ -14,7 +14,6 @@ from holotrace.core.tables import RANK
 from holotrace.diagnosis import account
 from holotrace.diagnosis.causes import is_hidden
 from holotrace.diagnosis.causes import table as found
-from holotrace.diagnosis.floors import FLOOR_RATIO
 from holotrace.errors import UsageError
 
 COLUMNS = (
@@ -64,7 +63,7 @@ COLUMNS = (
     reads=account.READS,
     chart=Bar(x="cause", y=("cost_ns",), title="What the job would gain without each cause"),
     named_by=("message",),
-    when_empty=f"No cause is known that is worth more than {FLOOR_RATIO:.0%} of the job's time.",
+    when_empty="No cause is known that is worth more than 1% of the job's time.",
 )
 def causes(rows: pl.DataFrame, *, unprofiled_step_ms: float | None = None) -> pl.DataFrame:
     """Why the job takes as long as it does: causes of lost time, with what the job would gain without each.

@@ -16,18 +16,23 @@ _APART_NS = pl.col("end_ns") - pl.col("whole_ns")
 
 
 def placed(calls: pl.DataFrame) -> pl.DataFrame:
-    """The calls, those of ranks that lost some where that one is which ended when they did; other ones are left out.
+    """The calls, those of ranks that have fewer than others where that one is which ended when they did.
+
+    That is so where nearly all of a rank's calls ended with such ones and did not with those that they were taken for;
+    the few others are left out.
 
     Args:
         calls: Those of one rank and operation share a number, ``series``, those of one operation a ``key``; each has
             its ``position`` in the order of that, as of a rank that lost none.
     """
     counts = calls.group_by("key", "series").agg(pl.len())
-    if counts.select((pl.col("len") == pl.col("len").max().over("key")).all()).item():
+    lacking = counts.filter(pl.col("len") < pl.col("len").max().over("key"))
+    if lacking.is_empty():
         return calls
     most = counts.sort("len", "series", descending=[True, False]).unique("key", keep="first").select("series")
     whole = calls.join(most, on="series", how="semi").select("key", "position", whole_ns="end_ns")
-    fewer = calls.filter(~IS_MESSAGE).join(most, on="series", how="anti").select("key", "series", "position", "end_ns")
+    fewer = calls.filter(~IS_MESSAGE).join(lacking, on="series", how="semi")
+    fewer = fewer.select("key", "series", "position", "end_ns")
     pairs = fewer.join(whole, on=["key", "position"]).with_columns(apart_ns=_APART_NS)
     is_unfit = (pl.col("apart_ns") - pl.col("apart_ns").median()).abs() > _TOLERANCE_NS
     unfit = pairs.group_by("series").agg(ratio=is_unfit.mean()).filter(pl.col("ratio") > _UNFIT_RATIO)
@@ -51,7 +56,11 @@ def placed(calls: pl.DataFrame) -> pl.DataFrame:
         .drop_nulls("position")
         .unique(["series", "position"], keep="first", maintain_order=True)
     )
-    return pl.concat([calls.join(clocks, on="series", how="anti"), ended.select(calls.columns)])
+    # What ends at other times than with the others whichever it is taken for tells nothing.
+    fit = ended.group_by("series").agg(fit=pl.len()).join(lacking, on="series")
+    told = fit.filter(pl.col("fit") >= (1 - _UNFIT_RATIO) * pl.col("len"))
+    by_time = ended.join(told, on="series", how="semi").select(calls.columns)
+    return pl.concat([calls.join(told, on="series", how="anti"), by_time])
 
 
 def _clocks(calls: pl.DataFrame, whole: pl.DataFrame) -> pl.DataFrame:
