@@ -114,4 +114,4 @@ def test_an_answer_without_rows_says_what_that_means(tmp_path: Path, name: str, 
 
 def test_a_comparison_by_what_neither_job_has_says_so(job: Path) -> None:
     compared = run("compare", job, job, "--by", "scope")
-    assert " ".join(compared.stdout.split()).startswith("No rows. Neither recording has a scope")
+    assert " ".join(compared.stdout.split()).startswith("No rows. Neither recording has anything to compare by scope")

@@ -104,17 +104,8 @@ def compare(
         )
         verdict = ()
     problems = pl.concat([job.noticed() for job in jobs])
-    told = f"No rows. Neither recording has a {by} in what you asked for; --by name compares operations and kernels."
-    shown = Shown(
-        "compare",
-        table,
-        COLUMNS,
-        f"{before} -> {after}",
-        problems,
-        limit,
-        verdict=verdict,
-        when_empty=told if by != "name" else "",
-    )
+    none = f"No rows. Neither recording has anything to compare by {by} in what you asked for."
+    shown = Shown("compare", table, COLUMNS, f"{before} -> {after}", problems, limit, verdict=verdict, when_empty=none)
     write_shown(shown, form, output)
     if change is not None and fail_above is not None and change.exceeds(fail_above):
         click.echo(f"{change.told} That is more than {fail_above:g}%.", err=True)

@@ -34,7 +34,7 @@ def placed(calls: pl.DataFrame) -> pl.DataFrame:
     fewer = calls.filter(~IS_MESSAGE).join(lacking, on="series", how="semi")
     fewer = fewer.select("key", "series", "position", "end_ns")
     pairs = fewer.join(whole, on=["key", "position"]).with_columns(apart_ns=_APART_NS)
-    is_unfit = (pl.col("apart_ns") - pl.col("apart_ns").median()).abs() > _TOLERANCE_NS
+    is_unfit = (pl.col("apart_ns") - pl.col("apart_ns").median().over("series")).abs() > _TOLERANCE_NS
     unfit = pairs.group_by("series").agg(ratio=is_unfit.mean()).filter(pl.col("ratio") > _UNFIT_RATIO)
     if unfit.is_empty():
         return calls

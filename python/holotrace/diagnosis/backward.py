@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import polars as pl
 
@@ -46,33 +47,38 @@ def computed(
 
 @dataclass(frozen=True)
 class Backward:
-    """The backward passes of a job."""
+    """The backward passes of a job, by what they reduce."""
 
     job: Job
+    reductions: pl.DataFrame
 
-    def room(self, reductions: pl.DataFrame) -> pl.DataFrame:
+    def room(self) -> pl.DataFrame:
         """How long ranks compute in each step while gradients are reduced, if each is as soon as it is there.
 
         Returns ``step`` and ``computed_ns``: the last backward pass, without what comes before its first gradient.
         """
-        # The optimizer follows the last.
-        every = computed(self.job, reductions)
-        backward = _BACKWARD_RATIO * pl.col("computed_ns") / self._passes(reductions)
+        backward = _BACKWARD_RATIO * pl.col("computed_ns") / self._passes()
         first = self._first_ns()
-        before = backward / _pieces(reductions)
+        before = backward / _pieces(self.reductions)
         # Of what is only seen later, since forward passes have the same, it is not known when it began.
         before = before if first is None else pl.max_horizontal(before, pl.min_horizontal(first, backward / 2))
-        return every.with_columns(computed_ns=(backward - before).clip(lower_bound=0))
+        return self._until_last.with_columns(computed_ns=(backward - before).clip(lower_bound=0))
 
-    def before_ratio(self, reductions: pl.DataFrame) -> float:
+    def before_ratio(self) -> float:
         """How much of what ranks compute until the last reduction of a step comes before the first: the forward pass.
 
         Activations are reduced in that, too.
         """
-        first, last = (computed(self.job, reductions, which) for which in (pl.Expr.min, pl.Expr.max))
-        both = first.join(last, on="step", nulls_equal=True, suffix="_of_all").filter(pl.col("computed_ns_of_all") > 0)
+        first = computed(self.job, self.reductions, pl.Expr.min)
+        both = first.join(self._until_last, on="step", nulls_equal=True, suffix="_of_all")
+        both = both.filter(pl.col("computed_ns_of_all") > 0)
         ratio = (both["computed_ns"] / both["computed_ns_of_all"]).median()
         return ratio if isinstance(ratio, float) else 0.0
+
+    @cached_property
+    def _until_last(self) -> pl.DataFrame:
+        """What ranks compute in each step until its last reduction, which the optimizer follows."""
+        return computed(self.job, self.reductions)
 
     def _work(self) -> pl.DataFrame:
         return self.job.rows if self.job.rows.is_empty() else self.job.of(account.WORK)
@@ -86,7 +92,7 @@ class Backward:
         usual = often.group_by("operator", "name").agg(pl.col("count").median())["count"]
         return max(1, round(min(usual.to_list(), default=1)))
 
-    def _passes(self, reductions: pl.DataFrame) -> int:
+    def _passes(self) -> int:
         """How many backward passes a step has of which only the last hides reductions: none is reduced in the others.
 
         Where gradients are reduced in each pass, a forward pass is between the reductions of one and of the next.
@@ -94,7 +100,7 @@ class Backward:
         losses = self._losses()
         if losses == 1:
             return 1
-        ordered = reductions.sort("come_ns").join(computed(self.job), on="step", how="left", nulls_equal=True)
+        ordered = self.reductions.sort("come_ns").join(computed(self.job), on="step", how="left", nulls_equal=True)
         apart = pl.col("come_ns") - pl.col("left_ns").shift(1).over(OF_GROUP)
         is_forward = apart > pl.col("computed_ns") / (_FORWARDS * losses)
         forwards = ordered.group_by(*OF_GROUP).agg(is_forward.sum())["come_ns"].median()

@@ -196,7 +196,6 @@ def _exposed(meetings: pl.DataFrame, job: Job, *, in_buckets: bool) -> Iterator[
     ranks = job.ranks if len(job.ranks) == 1 else ()
     # What devices of a host compute while others of it communicate is no measure for programs of XLA.
     beside = computed(job if in_buckets else replace(job, rows=job.rows.clear()))
-    backward = Backward(job)
     # A server has no steps.
     turns = max(() if job.rows.is_empty() else job.of(account.TURNS)["count"].to_list(), default=0)
     # Gathers of other sizes are of other parameters, which may be prefetched where these are not.
@@ -206,7 +205,8 @@ def _exposed(meetings: pl.DataFrame, job: Job, *, in_buckets: bool) -> Iterator[
         is_reduction = in_buckets and "reduce" in str(name).lower()
         every = _of_gradients(alike) if is_reduction else alike
         hideable = _but_the_last(every) if is_reduction else _since_the_last(every) if is_gathered(name) else every
-        room = backward.room(every) if is_reduction else beside
+        backward = Backward(job, every)
+        room = backward.room() if is_reduction else beside
         table = _within_what_hides(hideable, every, room).filter(pl.col("exposed_transfer_ns") > 0)
         if table.is_empty():
             continue
@@ -237,7 +237,7 @@ def _exposed(meetings: pl.DataFrame, job: Job, *, in_buckets: bool) -> Iterator[
                     {
                         "in_a_row_ratio": round(_in_a_row(usually), 3),
                         "bucket_count": _buckets(usually),
-                        BEFORE: round(backward.before_ratio(every), 3),
+                        BEFORE: round(backward.before_ratio(), 3),
                     }
                     if is_reduction
                     else {}
