@@ -528,8 +528,7 @@ def test_programs_that_evaluate_are_beside_the_steps_where_there_are_others(othe
         B = dot.1 in {other}(2)
     """)
     rank = replace(drawn, tables={**drawn.tables, CALLS.name: CALLS.empty()})
-    launches = rank[MODULES]["launch_id"]
-    assert beside_the_step(rank, launches)["cause"].to_list() == [told, None]
+    assert beside_the_step(rank, rank[MODULES])["cause"].to_list() == [told, None]
 
 
 def test_threads_that_are_woken_for_brief_programs_are_a_part_of_launching_these(tmp_path: Path) -> None:

@@ -327,8 +327,8 @@ def _beside(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
 
 def _kernels_beside(rank: RankTrace) -> pl.DataFrame:
     """Kernels that are no work of the step, each with the ``cause`` and the ``name`` of what launched it."""
-    ran = kernels.computing(rank, "event_id", "start_ns", "end_ns", "launch_id", "step")
-    beside = without(ran, "launch_id").hstack(beside_the_step(rank, ran["launch_id"]))
+    ran = kernels.computing(rank, "event_id", "device", "start_ns", "end_ns", "launch_id", "step")
+    beside = without(ran, "device", "launch_id").hstack(beside_the_step(rank, ran))
     return beside.clear() if beside["cause"].null_count() == beside.height else beside.drop_nulls("cause")
 
 

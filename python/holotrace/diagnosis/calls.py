@@ -21,7 +21,7 @@ _CALLS = CALLS.only(
     *("event_id", "name", "category", "pid", "tid", "start_ns", "end_ns", "on_device", "parent_id", "work_count")
 ).where_launched_singly()
 _XLA_CALLS = HOST_CALLS.only("event_id", "name", "tid", "start_ns", "end_ns")
-_PROGRAMS = MODULES.only("module", "launch_id", "start_ns", "end_ns")
+_PROGRAMS = MODULES.only("module", "device", "launch_id", "start_ns", "end_ns")
 # What JAX puts before the name of the function that a program was compiled from.
 _TRANSFORMED = re.compile(r"^(jit|pjit|pmap|xmap|shard_map)_+(?=\w)")
 _LAUNCHED = DEVICE_EVENTS.only("launch_ns")
@@ -65,9 +65,29 @@ def contexts(rank: RankTrace, launch_ids: pl.Series) -> dict[int, tuple[str, str
     return _within(rank, launch_ids, named)
 
 
-def beside_the_step(rank: RankTrace, launch_ids: pl.Series) -> pl.DataFrame:
-    """Of launches that are no work of the step, such as an evaluation's, ``cause`` and ``name``; else nulls."""
+def beside_the_step(rank: RankTrace, ran: pl.DataFrame) -> pl.DataFrame:
+    """Of kernels that are no work of the step, such as an evaluation's, ``cause`` and ``name``; else nulls.
+
+    Args:
+        rank: The rank.
+        ran: Its kernels: ``device``, ``start_ns`` and ``launch_id``.
+    """
+    launch_ids = _launched_by_programs(rank, ran)
     return _of_each({**rank.cached(_of_programs), **_within(rank, launch_ids, beside)}, launch_ids)
+
+
+def _launched_by_programs(rank: RankTrace, ran: pl.DataFrame) -> pl.Series:
+    """The launches of kernels, those of XLA's programs by the call that ran the program.
+
+    With several GPUs threads of the runtime launch its kernels, and these are in nothing that the program named.
+    """
+    if not rank.count(_PROGRAMS):
+        return ran["launch_id"]
+    runs = rank[_PROGRAMS].select("device", "start_ns", run_id="launch_id", until_ns="end_ns").sort("start_ns")
+    placed = ran.select("device", "start_ns", "launch_id").with_row_index("place").sort("start_ns")
+    found = placed.join_asof(runs, on="start_ns", by="device", check_sortedness=False).sort("place")
+    is_of_run = pl.col("start_ns") < pl.col("until_ns")
+    return found.select(pl.coalesce(pl.when(is_of_run).then("run_id"), "launch_id")).to_series()
 
 
 def standing_in(rank: RankTrace, launch_ids: pl.Series) -> pl.DataFrame:

@@ -8,7 +8,7 @@ from holotrace.core.plans import done, without
 from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, intervals
 from holotrace.derive.kernel_kinds import MEMORY
-from holotrace.diagnosis import called, host, idle_windows, kernels, xla_gaps, xla_slow_work
+from holotrace.diagnosis import called, host, idle_windows, kernels, xla_gaps, xla_sent, xla_slow_work
 from holotrace.diagnosis.calls import contexts
 from holotrace.diagnosis.classes import COPY
 
@@ -25,7 +25,9 @@ def of_rank(rank: RankTrace, *, runs_ahead: bool) -> pl.DataFrame:
     """
     is_within = pl.col("name").cast(pl.String).str.contains(_WITHIN)
     if xla_gaps.is_xla(rank):
-        is_within |= pl.col("event_id").is_in(pl.lit(xla_slow_work.copies(rank)).implode())
+        # What hosts send is told by what they do for that, of which the copy is a part.
+        beside = pl.concat([xla_slow_work.copies(rank), rank.cached(xla_sent.copies)["event_id"]])
+        is_within |= pl.col("event_id").is_in(pl.lit(beside).implode())
     copied = rank.cached(kernels.every).lazy().filter(kind=MEMORY).filter(~is_within)
     every = copied.sort("start_ns", "end_ns", "event_id")
     # Of copies that run at once the first has the time that they share.

@@ -20,7 +20,6 @@ from holotrace.diagnosis.classes import (
     UNFUSED_ATTENTION,
     UNFUSED_OPTIMIZER,
     UNRECORDED,
-    UPLOAD,
     is_file_of_program,
 )
 from holotrace.diagnosis.cores import DEVICE
@@ -29,7 +28,7 @@ from holotrace.diagnosis.meetings import Meetings, together
 # Ranks have a thing together if it costs so many times what it does on each of them: next to nothing.
 _SEVERAL_GROUPS, _TOGETHER_TIMES = 2, 10
 # What is a part of what hosts do, by what the profiler of XLA calls it, in most of the same steps.
-_ASKING = {"MemcpyD2H": (CHECKPOINT, SYNCHRONIZATION), "MemcpyH2D": (UPLOAD,)}
+_ASKING = {"MemcpyD2H": (CHECKPOINT, SYNCHRONIZATION)}
 _MOST_RATIO = 0.8
 # Operators that copy.
 _COPIES = r"^aten::(_to_copy|copy_|to)$"
@@ -150,7 +149,7 @@ def _is_beside(part: Candidate, copy: Candidate) -> bool:
 
 
 def with_own_copies(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[Candidate, int]]:
-    """What a GPU of XLA copies for what hosts send, read or save is a part of that, which names who asked for it."""
+    """What a GPU of XLA copies for what hosts read or save is a part of that, which names who asked for it."""
     told = list(kept)
     for copy, cost in kept:
         asking = _ASKING.get(copy.responsible or "", ()) if copy.cause == COPY else ()

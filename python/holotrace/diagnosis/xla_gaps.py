@@ -16,7 +16,7 @@ from holotrace.derive.host_activities import (
     UPLOAD,
 )
 from holotrace.derive.steps import launched_in
-from holotrace.diagnosis import host_parts, open_calls
+from holotrace.diagnosis import host_parts, open_calls, xla_sent
 from holotrace.diagnosis.host_parts import ALLOCATION, QUEUED
 
 RUNS = MODULES.only(*("module", "program", "device", "plane", "start_ns", "end_ns", "launch_id", "launch_ns", "step"))
@@ -26,7 +26,7 @@ OPS = XLA_OPS.only(
 )
 BARRIERS = XLA_OPS.only("name", *(column.name for column in OPS.columns))
 _TIMES = OPS.only("device", "plane", "line", "start_ns", "end_ns", "is_wait", "is_async")
-READS = (OPS, RUNS, BARRIERS, *callers.READS, *skew.READS)
+READS = (OPS, RUNS, BARRIERS, *xla_sent.READS, *callers.READS, *skew.READS)
 # Shorter gaps lie between the operations of a program, where no host could help.
 MIN_GAP_NS = 100_000
 # What is traced and lowered, to be looked up in a cache.
@@ -153,7 +153,7 @@ def with_parts(
     host = [f"{cause}_ns" for cause in PARTS if cause != QUEUED]
     parts = pl.concat(shared).sort(*DEVICE, "stream", "start_ns")
     return (
-        parts.with_columns(_sent_ns(parts, activities))
+        parts.with_columns(_sent_ns(parts, activities, rank.cached(xla_sent.copies)))
         .with_columns(pl.when(in_time).then(0).otherwise(pl.col(part)).alias(part) for part in host)
         .with_columns(upload_ns=pl.when(in_time).then("sent_ns").otherwise("upload_ns"))
         .with_columns(queued_ns=pl.col("end_ns") - pl.col("start_ns") - pl.sum_horizontal(host))
@@ -165,9 +165,10 @@ def with_parts(
     )
 
 
-def _sent_ns(gaps: pl.DataFrame, activities: pl.DataFrame) -> pl.Series:
+def _sent_ns(gaps: pl.DataFrame, activities: pl.DataFrame, copies: pl.DataFrame) -> pl.Series:
     """How long data was on its way to the device in gaps that end when it is there: programs wait for their inputs."""
-    sent = activities.filter(activity=UPLOAD).select("start_ns", "end_ns")
+    sending = activities.filter(activity=UPLOAD)
+    sent = pl.concat(each.select("start_ns", "end_ns") for each in (sending, copies))
     ended = sent.select(sent_ns="end_ns").sort("sent_ns")
     last = (
         gaps.with_row_index("place")

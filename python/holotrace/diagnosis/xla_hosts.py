@@ -38,6 +38,7 @@ from holotrace.diagnosis import (
     xla_ran,
     xla_recording,
     xla_saving,
+    xla_sent,
 )
 from holotrace.diagnosis.calls import around_all
 from holotrace.diagnosis.host_parts import QUEUED, UNATTRIBUTED
@@ -103,7 +104,8 @@ def by_class(rank: RankTrace) -> pl.DataFrame:
 def host(rank: RankTrace) -> Host:
     """What the host did, by classes of causes, and the gaps of the devices."""
     class_of = rank.cached(_class_of)
-    activities, saving = xla_saving.apart(host_time.activities(rank, INPUT_RANGES), class_of)
+    every = xla_sent.with_copies(host_time.activities(rank, INPUT_RANGES), rank)
+    activities, saving = xla_saving.apart(every, class_of)
     found = xla_gaps.with_parts(_idle(rank), activities, host_time.everywhere(activities), rank)
     gaps = _interpreted(found, activities, rank).with_row_index("window")
     gaps = gaps.join(_begun_by_devices(rank), on="step", how="left", maintain_order="left")
@@ -131,6 +133,7 @@ def host(rank: RankTrace) -> Host:
         stops = pl.concat([own["start_ns"].sort().head(1), launches["launched_ns"]])
         inside, before, spent = _did(rank, own, late, ways, xla_chains.between(stops, waits, saved, held))
         known = xla_chains.laid_to_longest(xla_chains.by_function(known, inside), before)
+    known = xla_sent.beside_copies(known, activities, rank)
     # What is on its way when the program has been launched is late whatever the host waits for.
     in_time = gaps.filter(pl.col("launch_ns") <= pl.col("start_ns"))["window"].implode()
     # So is what takes long to send, as input that takes long to load.
@@ -184,8 +187,12 @@ def _launches(rank: RankTrace, gaps: pl.DataFrame) -> pl.DataFrame:
         .with_columns(pl.coalesce("ended_ns", "stood_ns"))
     )
     is_late = pl.col("launch_ns") > pl.col("ended_ns")
-    stood_ns = pl.when(is_late).then(pl.col("begun_ns") - pl.col("ended_ns"))
-    return known.select("begun_ns", "launched_ns", gap_ns=stood_ns.fill_null(0)).sort("launched_ns")
+    gap_ns = pl.when(is_late).then(pl.col("begun_ns") - pl.col("ended_ns")).fill_null(0)
+    # A recording may begin with nothing launched ahead.
+    is_first = (pl.col("ended_ns") <= xla_gaps.window(rank)["start_ns"].min()).fill_null(value=False)
+    usual_ns = gap_ns.filter(~is_first).max().fill_null(gap_ns)
+    stood_ns = pl.when(is_first).then(pl.min_horizontal(gap_ns, usual_ns)).otherwise(gap_ns)
+    return known.select("begun_ns", "launched_ns", gap_ns=stood_ns).sort("launched_ns")
 
 
 def _lasting_launches(rank: RankTrace) -> pl.Series:
@@ -253,7 +260,8 @@ def _seldom(rank: RankTrace) -> pl.Series:
 def _own(rank: RankTrace, named: pl.DataFrame) -> pl.DataFrame:
     """What the threads with the steps did; compilations are told by their programs, whatever thread they go on in."""
     threads = host_time.stepping_threads(rank)
-    return named.filter(pl.col("tid").is_in(pl.lit(threads).implode()) | (pl.col("activity") == COMPILATION))
+    own = named.filter(pl.col("tid").is_in(pl.lit(threads).implode()) | (pl.col("activity") == COMPILATION))
+    return pl.concat([own, xla_sent.in_launches(named, threads)])
 
 
 def _did(rank: RankTrace, every: pl.DataFrame, *spans: pl.DataFrame) -> list[pl.DataFrame]:
@@ -301,7 +309,8 @@ def _idle(rank: RankTrace) -> pl.DataFrame:
 
     So is one that waits at a barrier: what keeps the others from coming is theirs.
     """
-    ops, runs, during = xla_gaps.executions(rank), xla_gaps.program_runs(rank), xla_gaps.window(rank)
+    runs, during = xla_gaps.program_runs(rank), xla_gaps.window(rank)
+    ops = xla_gaps.executions(rank).join(rank.cached(xla_sent.copies), on="event_id", how="anti")
     met = skew.shifted(rank.where(xla_gaps.BARRIERS, pl.col("name") == BARRIER), rank.cached(skew.shifts))
     busy = pl.concat([ops, runs.filter(pl.col("plane").cast(pl.String) == ON_HOST), met], how="diagonal_relaxed")
     as_one = busy.with_columns(

@@ -1,0 +1,115 @@
+"""Jobs of JAX with two GPUs, whose kernels threads of the runtime launch when the inputs of a program are there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+import holotrace
+from holotrace.job import Job
+from xplane_files import Event, Line, Plane, Stat, space
+
+US, GPUS = 1_000_000, 2
+TRAIN, EVALUATE = "train_step", "eval_step"
+
+
+@dataclass
+class _Host:
+    """What a host recorded whose main thread runs one program after another."""
+
+    at_us: int = 1_000
+    busy_us: list[int] = field(default_factory=lambda: [0] * GPUS)
+    launched: int = 0
+    main: list[Event] = field(default_factory=list)
+    sending: list[Event] = field(default_factory=list)
+    threads: list[list[Event]] = field(default_factory=lambda: [[] for _ in range(GPUS)])
+    kernels: list[list[Event]] = field(default_factory=lambda: [[] for _ in range(GPUS)])
+    copies: list[list[Event]] = field(default_factory=lambda: [[] for _ in range(GPUS)])
+
+    def run(self, function: str, *, sends_us: int, runs_us: int) -> None:
+        """Sends inputs, which a thread of the runtime copies to pinned memory first, and starts a program with them."""
+        self.main.append(_span("DevicePut", self.at_us, self.at_us + 50))
+        called, sent = self.at_us + 50, self.at_us + 50 + sends_us
+        self.sending.append(_span("H2D Dispatch", called, sent))
+        for gpu in range(GPUS):
+            begins = sent + 20 + 150 * gpu
+            self.launched += 1
+            kernel: dict[str, Stat] = {"correlation_id": self.launched, "hlo_module": f"jit_{function}"}
+            kernel |= {"hlo_op": "fusion.1", "program_id": len(function)}
+            self.threads[gpu] += [
+                _span("Scheduled Execute", called + 5, begins + 120, {"_ct": 5, "_c": self._call()}),
+                _span(f"jit_{function}:XLA GPU module", begins, begins + 110),
+                _span("cuLaunchKernel", begins + 50, begins + 60, {"correlation_id": self.launched}),
+            ]
+            copied = sent + sends_us // 10
+            self.copies[gpu].append(_span("MemcpyH2D", sent, copied, {"memcpy_details": "size:4096"}))
+            start = max(begins + 65, copied + 5, self.busy_us[gpu])
+            self.busy_us[gpu] = start + runs_us
+            self.kernels[gpu].append(Event("fusion_1", start * US, runs_us * US, kernel, "fusion_1"))
+        self.at_us = sent + 20 + 150 * GPUS
+        self.main.append(_span(f"PjitFunction({function})", called, self.at_us, {"_pt": 5, "_p": self._call()}))
+
+    def _call(self) -> int:
+        return (self.launched - 1) // GPUS
+
+    def written(self, folder: Path) -> Job:
+        host = Plane(
+            "/host:CPU",
+            [
+                Line("python3", self.main, id=1),
+                Line("pjrt_async_work_runner/2", self.sending, id=2),
+                *(Line(f"py_xla_execute/{3 + gpu}", self.threads[gpu], id=3 + gpu) for gpu in range(GPUS)),
+            ],
+        )
+        gpus = [
+            Plane(
+                f"/device:GPU:{gpu}",
+                [
+                    Line("Stream #14(Compute)", self.kernels[gpu], 14),
+                    Line("Stream #15(MemcpyH2D)", self.copies[gpu], 15),
+                ],
+            )
+            for gpu in range(GPUS)
+        ]
+        (folder / "host.xplane.pb").write_bytes(space(host, *gpus))
+        return holotrace.open(folder)
+
+
+def _span(name: str, start_us: int, end_us: int, stats: dict[str, Stat] | None = None) -> Event:
+    return Event(name, start_us * US, (end_us - start_us) * US, stats or {}, name if name.startswith("Mem") else "")
+
+
+def _trained(*, sends_us: int, validates: bool = False) -> _Host:
+    host = _Host()
+    for step in range(8):
+        begun_us = host.at_us
+        host.run(TRAIN, sends_us=sends_us, runs_us=8_000)
+        if validates and step % 4 == 3:
+            since_us = host.at_us
+            for _ in range(3):
+                host.run(EVALUATE, sends_us=100, runs_us=2_000)
+            host.main.append(_span("run_validation", since_us, host.at_us))
+        host.main.append(_span("train", begun_us, host.at_us, {"_r": 1, "step_num": step}))
+    return host
+
+
+def test_gpus_that_wait_for_what_is_sent_are_late_by_all_of_it_and_not_by_the_copy(tmp_path: Path) -> None:
+    """It was told as a copy, and as launching: the call that starts a program returns when its inputs are there."""
+    host = _trained(sends_us=12_000)
+    (found,) = host.written(tmp_path).causes().to_dicts()
+    assert (found["cause"], found["responsible"]) == ("upload", "H2D Dispatch")
+    # Each step could be as short as its kernels; the recording began with nothing launched ahead.
+    step_us = host.at_us // 8
+    assert found["cost_per_step_ns"] == pytest.approx((step_us - 8_000) * 1e3, rel=0.05)
+
+
+def test_what_is_sent_while_gpus_work_costs_nothing(tmp_path: Path) -> None:
+    assert _trained(sends_us=6_000).written(tmp_path).causes().is_empty()
+
+
+def test_an_evaluation_is_named_by_the_program_and_not_by_threads_of_the_runtime(tmp_path: Path) -> None:
+    """Kernels were looked up in the calls around their launches: "jit_eval_step:XLA GPU module"."""
+    found = _trained(sends_us=100, validates=True).written(tmp_path).causes().to_dicts()
+    assert [(row["cause"], row["responsible"]) for row in found] == [("evaluation", "run_validation")]
