@@ -199,3 +199,24 @@ def test_a_slice_is_slow_whose_device_others_wait_for_where_they_receive(tmp_pat
     (row,) = holotrace.open(tmp_path).causes().to_dicts()
     assert (row["cause"], row["ranks"]) == ("slow-device", [1])
     assert row["cost_ns"] == pytest.approx(8 * 300_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("reduce-scatter-start.2", ""),
+        ("async-start.2", "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"),
+    ],
+)
+def test_a_collective_that_is_called_beside_others_is_told_by_its_own_name(
+    name: str, text: str, tmp_path: Path
+) -> None:
+    """XLA wraps reductions that scatter in calls on GPUs: all of these were one collective, "async"."""
+    stats: dict[str, str | int] = {"hlo_op": name, "hlo_category": "async-start", "hlo_module": "jit_f"}
+    kernel = Event(
+        text or "ncclKernel", 0, 5 * US, {**stats, "program_id": 1, "correlation_id": 1}, text or "ncclKernel"
+    )
+    path = tmp_path / "host.xplane.pb"
+    path.write_bytes(space(Plane("/device:GPU:0", [Line("Stream #20(Compute)", [kernel], id=20)])))
+    collectives = holotrace.open(path).table("collectives").cast({pl.Categorical: pl.String})
+    assert collectives["collective"].to_list() == ["reduce_scatter"]

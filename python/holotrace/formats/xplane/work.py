@@ -19,6 +19,15 @@ _COLLECTIVES = {
     "collective-broadcast": "broadcast",
     "ragged-all-to-all": "all_to_allv",
 }
+# XLA has some in a computation that is called beside others. Its call is named after them, or their kernel is.
+_CALL, _NAMED = r"^async-(start|done)$", r"^((?:all|reduce|collective|ragged)-[a-z-]+?)(?:-start|-done)?(?:\.\d+)?$"
+_KERNEL = r"ccl\w*?_(AllReduce|AllGather|ReduceScatter|Broadcast)"
+_KERNELS = {
+    "AllReduce": "all-reduce",
+    "AllGather": "all-gather",
+    "ReduceScatter": "reduce-scatter",
+    "Broadcast": "collective-broadcast",
+}
 
 
 # Columns of device events that operations have, and those that their details are read from.
@@ -108,7 +117,7 @@ _SOURCES = {
 }
 _OF_COLLECTIVES = (
     *("event_id", "category", "pid", "tid", "start_ns", "end_ns", "name", "exchange", "opcode", "op_category"),
-    *("hlo_module", "instruction", "run_id", "device_kind"),
+    *("hlo_module", "instruction", "work_name", "run_id", "device_kind"),
 )
 
 
@@ -150,12 +159,20 @@ def collectives(operations: Rows, is_counted: pl.Series) -> pl.DataFrame:
     """
     arrived = _arrived(operations, is_counted)
     work = operations.filter(is_counted & operations["is_collective"])
-    opcode = pl.coalesce("exchange", "opcode", "op_category").cast(pl.String)
+    told = pl.coalesce("exchange", "opcode", "op_category").cast(pl.String)
+    called = pl.coalesce(
+        pl.col("instruction").cast(pl.String).str.extract(_NAMED),
+        pl.col("work_name").cast(pl.String).str.extract(_KERNEL).replace(_KERNELS),
+        told,
+    )
+    opcode = pl.when(told.str.contains(_CALL)).then(called).otherwise(told)
     instruction = pl.concat_str(pl.col("hlo_module", "instruction").cast(pl.String), separator="/")
     optional = (column for column in ("groups", "shape", "element_count") if column in work)
     found = work.select(*_OF_COLLECTIVES, *optional)
     shown = found.select(
-        pl.exclude("exchange", "opcode", "op_category", "hlo_module", "instruction", "run_id", "device_kind"),
+        pl.exclude(
+            *("exchange", "opcode", "op_category", "hlo_module", "instruction", "work_name", "run_id", "device_kind")
+        ),
         collective=opcode.str.extract(r"^(.*?)(?:-start|-done)?$").replace(_COLLECTIVES).cast(pl.Categorical()),
         sequence=pl.when(pl.col("device_kind").cast(pl.String) == "CPU").then("run_id"),
         group=instruction.cast(pl.Categorical()),
