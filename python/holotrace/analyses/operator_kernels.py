@@ -20,6 +20,10 @@ SHORT_NS = 10_000
 CHAIN, CHAIN_RATIO = 4, 0.25
 NAMED = 3  # operators in a finding
 SHOWN = 50  # kernels of a sequence; a graph launches thousands
+# No kernel begins before its launch: where it seems to, the clocks of host and device are apart.
+_DELAY_NS = pl.when(pl.col("start_ns") >= pl.col("launch_start_ns")).then(
+    pl.col("start_ns") - pl.col("launch_start_ns")
+)
 
 
 @per_rank(
@@ -31,7 +35,11 @@ SHOWN = 50  # kernels of a sequence; a graph launches thousands
         ),
         Column("count", Unit.COUNT, "Calls that launched exactly these"),
         Column("mean_launch_delay_ns", Unit.NS, "Mean time from the start of a call to its first launch"),
-        Column("mean_work_delay_ns", Unit.NS, "Mean time from the start of that launch to the start of its kernel"),
+        Column(
+            "mean_work_delay_ns",
+            Unit.NS,
+            "Mean time from the start of that launch to the start of its kernel; null where clocks are further apart",
+        ),
         Column("work_count", Unit.COUNT, "Kernels and copies of all calls"),
         Column("work_ns", Unit.NS, "Sum of the device times of this work; kernels that overlap count in full"),
     ),
@@ -56,7 +64,7 @@ def operator_kernels(rank: RankTrace) -> pl.DataFrame:
             # Numbers stand for names: some are thousands of characters long.
             sequence=pl.col("name").to_physical(),
             launch_delay_ns=(pl.col("launch_start_ns") - pl.col("op_start_ns")).first(),
-            work_delay_ns=(pl.col("start_ns") - pl.col("launch_start_ns")).first(),
+            work_delay_ns=_DELAY_NS.first(),
             work_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(),
         )
         .with_columns(work_count=pl.col("sequence").list.len())
