@@ -17,19 +17,16 @@ from holotrace.diagnosis import equal_work, idle, uneven, unfused
 from holotrace.diagnosis.candidates import Candidate, beyond_others
 from holotrace.diagnosis.candidates import Job as CausesJob
 from holotrace.diagnosis.classes import (
-    CHECKPOINT,
-    COPY,
     EXPOSED,
     INPUT,
     LAUNCH,
     MORE_WORK,
     SLOW_DEVICE,
     SYNCHRONIZATION,
-    UPLOAD,
 )
 from holotrace.diagnosis.floors import least_ratio
 from holotrace.diagnosis.meetings import Change, Meetings
-from holotrace.diagnosis.one_cause import with_launches, with_own_copies
+from holotrace.diagnosis.one_cause import with_launches
 from quick import every
 from trace_files import REAL_TRACES
 
@@ -405,25 +402,6 @@ def test_launching_what_a_rank_calls_beyond_the_others_is_a_part_of_its_more_wor
     work = Candidate(MORE_WORK, Change(removed={1: [(10, 20.0)]}), (1,), evidence={"call_ratio": call_ratio})
     launches = Candidate(LAUNCH, Change(removed={1: [(30, 30.0)]}), (1,))
     found = with_launches([(work, 20), (launches, 30)], meetings)
-    assert [(candidate.cause, cost) for candidate, cost in found] == told
-
-
-@pytest.mark.parametrize(
-    ("whole", "copied", "steps", "told"),
-    [
-        (CHECKPOINT, "MemcpyD2H", (3,), [(CHECKPOINT, 50)]),
-        (UPLOAD, "MemcpyH2D", (3,), [(UPLOAD, 50)]),
-        (CHECKPOINT, "MemcpyH2D", (3,), [(CHECKPOINT, 30), (COPY, 20)]),
-        (CHECKPOINT, "MemcpyD2H", (3, 4), [(CHECKPOINT, 30), (COPY, 20)]),
-    ],
-)
-def test_what_a_gpu_copies_for_what_a_host_asks_for_is_a_part_of_that(
-    whole: str, copied: str, steps: tuple[int, ...], told: list[tuple[str, int]]
-) -> None:
-    """A job on an H100 was told to save checkpoints, and to copy data while nothing else runs in the same steps."""
-    asking = Candidate(whole, Change(removed={0: [(10, 30.0)]}), (0,), steps=(3,))
-    copy = Candidate(COPY, Change(removed={0: [(30, 20.0)]}), (0,), steps=steps, responsible=copied)
-    found = with_own_copies([(asking, 30), (copy, 20)], alone(0))
     assert [(candidate.cause, cost) for candidate, cost in found] == told
 
 

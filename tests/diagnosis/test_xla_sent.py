@@ -51,6 +51,13 @@ class _Host:
         self.at_us = sent + 20 + 150 * GPUS
         self.main.append(_span(f"PjitFunction({function})", called, self.at_us, {"_pt": 5, "_p": self._call()}))
 
+    def read(self) -> None:
+        """Reads a result that is there, which takes 400 us, of which a GPU copies for one."""
+        self.main.append(_span("np.asarray(jax.Array)", self.at_us, self.at_us + 400))
+        details: dict[str, Stat] = {"memcpy_details": "size:4"}
+        self.copies[0].append(_span("MemcpyD2H", self.at_us + 200, self.at_us + 201, details))
+        self.at_us += 400
+
     def _call(self) -> int:
         return (self.launched - 1) // GPUS
 
@@ -81,10 +88,14 @@ def _span(name: str, start_us: int, end_us: int, stats: dict[str, Stat] | None =
     return Event(name, start_us * US, (end_us - start_us) * US, stats or {}, name if name.startswith("Mem") else "")
 
 
-def _trained(*, sends_us: int, validates: bool = False) -> _Host:
+def _trained(*, sends_us: int, reads: bool = False, validates: bool = False) -> _Host:
     host = _Host()
     for step in range(8):
         begun_us = host.at_us
+        if reads:
+            host.read()
+            host.main.append(_span("$stats.py:7 count", host.at_us, host.at_us + 4_000))
+            host.at_us += 4_000
         host.run(TRAIN, sends_us=sends_us, runs_us=8_000)
         if validates and step % 4 == 3:
             since_us = host.at_us
@@ -103,6 +114,14 @@ def test_gpus_that_wait_for_what_is_sent_are_late_by_all_of_it_and_not_by_the_co
     # Each step could be as short as its kernels; the recording began with nothing launched ahead.
     step_us = host.at_us // 8
     assert found["cost_per_step_ns"] == pytest.approx((step_us - 8_000) * 1e3, rel=0.05)
+
+
+def test_copying_a_result_that_is_read_does_not_end_what_gpus_wait_for(tmp_path: Path) -> None:
+    """The time before the copy of a few bytes was laid to the function before it, besides the whole to sending."""
+    host = _trained(sends_us=8_000, reads=True)
+    (found,) = host.written(tmp_path).causes().to_dicts()
+    assert found["cause"] == "upload"
+    assert found["cost_ns"] == pytest.approx(8 * (host.at_us / 8 - 8_000) * 1e3, rel=0.05)
 
 
 def test_what_is_sent_while_gpus_work_costs_nothing(tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
         *((c, max(cost, meetings.saved_ns(c.change)) if c.change.later else cost) for c, cost in kept),
         *less_ahead.worth_saying([pair for pair in costs if pair not in kept], meetings, job_ns, least_ratio),
     ]
-    kept = one_cause.with_own_copies(less_ahead.without_their_launches(kept), meetings)
+    kept = less_ahead.without_their_launches(kept)
     kept = xla_spent.once(xla_spent.without(kept, job, meetings), beside, meetings)
     kept = [(candidate, _at_most(max(0, cost), candidate, room_ns)) for candidate, cost in kept]
     joint = max([_joint_ns([candidate for candidate, _ in kept], meetings, room_ns), *(cost for _, cost in kept)])

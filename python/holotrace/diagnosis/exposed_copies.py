@@ -25,7 +25,7 @@ def of_rank(rank: RankTrace, *, runs_ahead: bool) -> pl.DataFrame:
     """
     is_within = pl.col("name").cast(pl.String).str.contains(_WITHIN)
     if xla_gaps.is_xla(rank):
-        # What hosts send is told by what they do for that, of which the copy is a part.
+        # What hosts send and read is told by what they do for that, of which the copy is a part.
         beside = pl.concat([xla_slow_work.copies(rank), rank.cached(xla_sent.copies)["event_id"]])
         is_within |= pl.col("event_id").is_in(pl.lit(beside).implode())
     copied = rank.cached(kernels.every).lazy().filter(kind=MEMORY).filter(~is_within)

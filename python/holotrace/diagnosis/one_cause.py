@@ -8,7 +8,6 @@ from dataclasses import replace
 from holotrace.diagnosis.asked import ASKER
 from holotrace.diagnosis.candidates import CALLED_IN, Candidate
 from holotrace.diagnosis.classes import (
-    CHECKPOINT,
     COPY,
     EXPOSED,
     LAUNCH,
@@ -27,9 +26,6 @@ from holotrace.diagnosis.meetings import Meetings, together
 
 # Ranks have a thing together if it costs so many times what it does on each of them: next to nothing.
 _SEVERAL_GROUPS, _TOGETHER_TIMES = 2, 10
-# What is a part of what hosts do, by what the profiler of XLA calls it, in most of the same steps.
-_ASKING = {"MemcpyD2H": (CHECKPOINT, SYNCHRONIZATION)}
-_MOST_RATIO = 0.8
 # Operators that copy.
 _COPIES = r"^aten::(_to_copy|copy_|to)$"
 
@@ -146,22 +142,6 @@ def _is_beside(part: Candidate, copy: Candidate) -> bool:
         return part.cause in (PAUSE, UNRECORDED)
     callers = {candidate.evidence[CALLED_IN] for candidate in (part, copy) if CALLED_IN in candidate.evidence}
     return re.search(_COPIES, part.responsible or "") is not None and len(callers) < 2
-
-
-def with_own_copies(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[Candidate, int]]:
-    """What a GPU of XLA copies for what hosts read or save is a part of that, which names who asked for it."""
-    told = list(kept)
-    for copy, cost in kept:
-        asking = _ASKING.get(copy.responsible or "", ()) if copy.cause == COPY else ()
-        for whole, _ in kept:
-            shared = set(copy.steps) & set(whole.steps)
-            if whole.cause in asking and whole.ranks == copy.ranks and len(shared) >= _MOST_RATIO * len(copy.steps):
-                change = together([whole.change, copy.change])
-                merged = replace(whole, change=change)
-                told = [pair for pair in told if pair[0] is not whole and pair != (copy, cost)]
-                told.append((merged, meetings.saved_ns(change)))
-                break
-    return told
 
 
 def with_launches(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[Candidate, int]]:

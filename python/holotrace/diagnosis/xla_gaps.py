@@ -153,7 +153,7 @@ def with_parts(
     host = [f"{cause}_ns" for cause in PARTS if cause != QUEUED]
     parts = pl.concat(shared).sort(*DEVICE, "stream", "start_ns")
     return (
-        parts.with_columns(_sent_ns(parts, activities, rank.cached(xla_sent.copies)))
+        parts.with_columns(_sent_ns(parts, activities, rank.cached(xla_sent.sent)))
         .with_columns(pl.when(in_time).then(0).otherwise(pl.col(part)).alias(part) for part in host)
         .with_columns(upload_ns=pl.when(in_time).then("sent_ns").otherwise("upload_ns"))
         .with_columns(queued_ns=pl.col("end_ns") - pl.col("start_ns") - pl.sum_horizontal(host))
@@ -165,10 +165,10 @@ def with_parts(
     )
 
 
-def _sent_ns(gaps: pl.DataFrame, activities: pl.DataFrame, copies: pl.DataFrame) -> pl.Series:
+def _sent_ns(gaps: pl.DataFrame, activities: pl.DataFrame, copied: pl.DataFrame) -> pl.Series:
     """How long data was on its way to the device in gaps that end when it is there: programs wait for their inputs."""
     sending = activities.filter(activity=UPLOAD)
-    sent = pl.concat(each.select("start_ns", "end_ns") for each in (sending, copies))
+    sent = pl.concat(each.select("start_ns", "end_ns") for each in (sending, copied))
     ended = sent.select(sent_ns="end_ns").sort("sent_ns")
     last = (
         gaps.with_row_index("place")

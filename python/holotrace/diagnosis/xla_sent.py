@@ -12,19 +12,25 @@ from holotrace.diagnosis.classes import LAUNCH
 
 _COPIES = XLA_OPS.only("event_id", "name", "module", "device", "plane", "start_ns", "end_ns")
 READS = (_COPIES,)
-# What copies from the host to a GPU is called.
-_TO_DEVICE = "MemcpyH2D"
+# What copies from the host to a GPU, and back, is called.
+_TO_DEVICE, _TO_HOST = "MemcpyH2D", "MemcpyD2H"
 
 
 def copies(rank: RankTrace) -> pl.DataFrame:
-    """What GPUs copy from their host beside all programs, on its clock: event_id, name, start_ns, end_ns."""
-    found = rank.where(_COPIES, (pl.col("name") == _TO_DEVICE) & pl.col("module").is_null())
+    """What GPUs copy from and to their host beside all programs, on its clock: event_id, name, start_ns, end_ns."""
+    is_one = pl.col("name").cast(pl.String).is_in([_TO_DEVICE, _TO_HOST]) & pl.col("module").is_null()
+    found = rank.where(_COPIES, is_one)
     return skew.shifted(found, rank.cached(skew.shifts)).select("event_id", "name", "start_ns", "end_ns")
+
+
+def sent(rank: RankTrace) -> pl.DataFrame:
+    """Those of them from the host."""
+    return rank.cached(copies).filter(pl.col("name").cast(pl.String) == _TO_DEVICE)
 
 
 def with_copies(activities: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     """The activities of the host, and as sending what GPUs copy while the program's threads launch nothing."""
-    copied = rank.cached(copies)
+    copied = rank.cached(sent)
     if copied.is_empty():
         return activities
     alone = intervals.subtract(copied, _launching(activities, host_time.stepping_threads(rank)))
@@ -35,7 +41,7 @@ def with_copies(activities: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
 def beside_copies(parts: pl.DataFrame, activities: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     """The parts of gaps, those of launching without what goes on while GPUs copy: programs would wait for that, too."""
     launching = _launching(activities, host_time.stepping_threads(rank))
-    beside = intervals.intersect(launching, intervals.union(rank.cached(copies)))
+    beside = intervals.intersect(launching, intervals.union(rank.cached(sent)))
     hidden_ns = parts["end_ns"] - parts["start_ns"] - intervals.uncovered_ns(parts, beside)
     own_ns = pl.when(cause=LAUNCH).then(pl.col("share_ns") - hidden_ns).otherwise("share_ns")
     return parts.with_columns(share_ns=own_ns).filter(pl.col("share_ns") > 0)
