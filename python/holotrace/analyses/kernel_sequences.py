@@ -66,14 +66,15 @@ def kernel_sequences(
         each: One row per event of each of the calls, down to the kernels, instead of one per sequence.
     """
     check_whole(1, min_kernels=min_kernels)
-    calls = _of_xla(rank) if rank[_CALLS].is_empty() else rank[_CALLS]
+    host, device = _of_xla(rank) if rank[_CALLS].is_empty() else _of_calls(rank)
     if not each:
         # Half of all launch nothing, nor does what they call.
-        calls = calls.filter(pl.col("work_count") > 0)
-    calls = calls.with_columns(top_id=call_tree.outermost(calls, _chosen(calls, rank, operator)))
-    tops = calls.filter(pl.col("event_id") == pl.col("top_id"), pl.col("work_count") >= min_kernels)
-    launched = calls.lazy().filter("on_device", pl.col("work_count") > 0)
-    work = done(launched.join(tops.lazy(), on="top_id", how="semi").sort("start_ns", "event_id"))
+        host, device = host.filter(pl.col("work_count") > 0), device.filter(pl.col("work_count") > 0)
+    host = host.with_columns(top_id=call_tree.outermost(host, _chosen(host, rank, operator)))
+    tops = host.filter(pl.col("event_id") == pl.col("top_id"), pl.col("work_count") >= min_kernels)
+    below = host.lazy().join(tops.lazy(), on="top_id", how="semi").select("top_id", parent_id="event_id")
+    launched = device.lazy().join(below, on="parent_id")
+    work = done(launched.filter(pl.col("work_count") > 0).sort("start_ns", "event_id"))
     # Numbers stand for names: some are thousands of characters long.
     lasted = pl.col("end_ns") - pl.col("start_ns")
     sequences = work.lazy().group_by("top_id").agg(numbers=pl.col("name").to_physical(), work_ns=lasted.sum())
@@ -98,11 +99,19 @@ def kernel_sequences(
     if not each:
         return without(ordered, "name", "numbers", "example_id").hstack([constant("event_id", None, ordered.height)])
     of_call = called.select("name", "numbers", "top_id").join(ordered.lazy(), on=["name", "numbers"], nulls_equal=True)
-    events = calls.lazy().select("top_id", "event_id").join(of_call, on="top_id").sort("sequence", "top_id", "event_id")
+    every = pl.concat([events.select("top_id", "event_id") for events in (host.lazy(), launched)])
+    events = every.join(of_call, on="top_id").sort("sequence", "top_id", "event_id")
     return done(events.drop("top_id", "name", "numbers", "example_id"))
 
 
-def _of_xla(rank: RankTrace) -> pl.DataFrame:
+def _of_calls(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The calls of hosts, and what they launched."""
+    calls = rank[_CALLS]
+    host = calls.filter(~pl.col("on_device"))
+    return host, calls.filter("on_device")
+
+
+def _of_xla(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The calls of an XLA profile's threads that launch, and what they launched."""
     work, launches = rank[_WORK], rank[_LAUNCHES]
     if work["event_id"].equals(launches["device_event_id"]):
@@ -114,23 +123,19 @@ def _of_xla(rank: RankTrace) -> pl.DataFrame:
     del work, launches
     launching = rank.where(_XLA_CALLS.only("tid"), is_launch)["tid"].unique()
     spans = rank.where(_XLA_CALLS, pl.col("tid").is_in(pl.lit(launching).implode()))
-    is_work = IS_WORK
-    on_host = call_tree.nested(spans.with_columns(pid="tid"), made.filter(is_work), ("parent_id", "work_count"))
-    on_device = made.with_columns(parent_id="launch_id", work_count=is_work.cast(pl.Int64))
-    columns = [name for name in _CALLS.column_names if name != "on_device"]
-    both = [on_host.select(*columns, on_device=False), on_device.select(*columns, on_device=True)]
-    return pl.concat(both, how="vertical_relaxed").sort("event_id")
+    made = made.select("event_id", "name", "start_ns", "end_ns", "launch_id", work_count=IS_WORK.cast(pl.UInt8))
+    host = call_tree.nested(spans.with_columns(pid="tid"), made.filter(work_count=1), ("parent_id", "work_count"))
+    return host, made.rename({"launch_id": "parent_id"})
 
 
-def _chosen(calls: pl.DataFrame, rank: RankTrace, operator: str | None) -> pl.Series:
+def _chosen(host: pl.DataFrame, rank: RankTrace, operator: str | None) -> pl.Series:
     """Which calls may be at the top."""
     if operator is None:
-        on_host = calls["event_id"].filter(~calls["on_device"]).implode()
         # Of some million operators few are asked for.
-        ops = rank.where(CPU_OPS.only("event_id"), pl.col("event_id").is_in(on_host))["event_id"]
-        return are_in(calls["event_id"], ops)
-    named = pl.col("name").cast(pl.String).str.contains(operator, literal=True).fill_null(False)
-    return calls.select(named & ~pl.col("on_device")).to_series()
+        ops = rank.where(CPU_OPS.only("event_id"), pl.col("event_id").is_in(host["event_id"].implode()))["event_id"]
+        return are_in(host["event_id"], ops)
+    named: pl.Series = host["name"].cast(pl.String).str.contains(operator, literal=True).fill_null(False)
+    return named
 
 
 @kernel_sequences.rule
