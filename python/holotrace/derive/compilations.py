@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import polars as pl
 
 from holotrace.derive import intervals
@@ -15,7 +17,7 @@ _OR_READ = r"compile_or_get_cached$"
 # ... and here it does; code that is read may have to be linked, which CPUs do with their compiler.
 _MADE = r"backend_compile"
 # JAX names a program after the function that is called: "jit_" and its name, as far as that is made of letters.
-_FUNCTION = r"^PjitFunction\((.*)\)$"
+_FUNCTION = r"PjitFunction\((.*)\)"
 _NO_NAME = r"[^\w.-]"
 # What functions of JAX are called that trace others.
 _TRACING = "trace_to_jaxpr"
@@ -31,17 +33,16 @@ def compilations(calls: pl.DataFrame) -> pl.DataFrame:
     Args:
         calls: Spans of the host that tell an activity.
     """
-    # Text takes many times the memory of labels, and code of the program, which is most of the calls, tells nothing.
-    told = calls.filter(pl.col("activity") != PROGRAM).select(
-        "activity", "start_ns", "end_ns", pl.col("name", "tid", "arguments").cast(pl.String())
+    # Text takes many times the memory of labels.
+    compiling = calls.filter(activity=COMPILATION).select(
+        "start_ns", "end_ns", pl.col("name", "arguments").cast(pl.String())
     )
-    compiling = told.filter(activity=COMPILATION)
-    found = _grouped(compiling, _requests(told, compiling))
+    found = _grouped(compiling, _requests(calls))
     inside = pl.col("from_ns").is_between("start_ns", "end_ns", closed="left")
     named = found.join_where(_named(compiling), inside).sort("took_ns", "module", descending=[True, False])
     # A function is called before what its call compiles, and the innermost is the one compiled.
     around = (pl.col("from_ns") <= pl.col("start_ns")) & (pl.col("until_ns") >= pl.col("end_ns"))
-    called = found.join_where(_called(told), around).sort("took_ns", "module")
+    called = found.join_where(_called(calls), around).sort("took_ns", "module")
     modules = pl.concat([named, called], how="diagonal").group_by("start_ns", maintain_order=True).first()
     return found.join(modules.select("start_ns", "module"), on="start_ns", how="left", maintain_order="left")
 
@@ -80,13 +81,14 @@ def named_by_runs(compiled: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     return named.select(compiled.columns).sort("start_ns")
 
 
-def _requests(told: pl.DataFrame, compiling: pl.DataFrame) -> pl.DataFrame:
+def _requests(calls: pl.DataFrame) -> pl.DataFrame:
     """The time in which threads that compile wanted to have something run."""
-    threads = compiling["tid"].unique()
-    wanted = pl.col("activity").is_in([DISPATCH, TRACING]) & pl.col("tid").is_in(pl.lit(threads).implode())
+    threads = calls.filter(activity=COMPILATION)["tid"].unique()
+    is_on_those = pl.col("tid").is_in(pl.lit(threads).implode())
+    wanted = calls.filter(pl.col("activity").is_in([DISPATCH, TRACING]), is_on_those)
     # Functions of JAX that start programs may start any number of them.
-    wanted &= ~pl.col("name").str.starts_with(FUNCTION)
-    return intervals.union(told.filter(wanted)).rename({"start_ns": "from_ns", "end_ns": "until_ns"})
+    is_function = decided(wanted["name"], lambda name: name if name.startswith(FUNCTION) else None).is_not_null()
+    return intervals.union(wanted.filter(~is_function)).rename({"start_ns": "from_ns", "end_ns": "until_ns"})
 
 
 def _grouped(compiling: pl.DataFrame, requests: pl.DataFrame) -> pl.DataFrame:
@@ -136,11 +138,19 @@ def _named(compiling: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _called(told: pl.DataFrame) -> pl.DataFrame:
+def _called(calls: pl.DataFrame) -> pl.DataFrame:
     """Calls of functions that may have to be compiled first."""
-    return told.select(
-        module="jit_" + pl.col("name").str.extract(_FUNCTION).str.replace_all(_NO_NAME, "_").str.strip_chars_end("_"),
-        from_ns="start_ns",
-        until_ns="end_ns",
-        took_ns=pl.col("end_ns") - pl.col("start_ns"),
-    ).drop_nulls("module")
+    modules = decided(calls["name"], _module).alias("module")
+    # Code of the program, which is most of the calls, tells nothing.
+    is_told = modules.is_not_null() & (calls["activity"] != PROGRAM)
+    return (
+        calls.filter(is_told)
+        .select(from_ns="start_ns", until_ns="end_ns", took_ns=pl.col("end_ns") - pl.col("start_ns"))
+        .hstack([modules.filter(is_told)])
+    )
+
+
+def _module(name: str) -> str | None:
+    """What JAX calls the program of a function that is called, by the name of the call."""
+    called = re.fullmatch(_FUNCTION, name)
+    return called and "jit_" + re.sub(_NO_NAME, "_", called[1]).rstrip("_")
