@@ -281,3 +281,14 @@ def test_slow_calls_make_a_device_stand_still_for_no_longer_than_they_take_beyon
     lasted = pl.DataFrame({"row": "window", "rank": [0, 1], "time_ns": [1_000, 1_000]})
     job = CausesJob(lasted, pl.DataFrame(), (0, 1), 100)
     assert idle._follows(idle._Idle("host-pause", None, table, table), {0: 1.35}, NO_FUNCTIONS, job) == is_slow
+
+
+@pytest.mark.parametrize(("time_ns", "is_slow"), [(300, True), (500, False)])
+def test_a_slow_host_pauses_for_no_longer_than_what_hosts_take_by_themselves_is_stretched(
+    time_ns: int, is_slow: bool
+) -> None:
+    """A host three times as slow, whose calls take 20 of 459 ms on the others, had a pause of 96 ms laid to that."""
+    table = pl.DataFrame({"rank": [0, 1], "step": 1, "time_ns": [time_ns, 0], "beyond_ns": [time_ns, 0]})
+    rows = [("window", 0, 1_000), ("window", 1, 1_000), ("host", 0, 700), ("host", 1, 100)]
+    job = CausesJob(pl.DataFrame(rows, ["row", "rank", "time_ns"], orient="row"), pl.DataFrame(), (0, 1), 100)
+    assert idle._follows(idle._Idle("host-pause", None, table, table), {0: 3.0}, NO_FUNCTIONS, job) == is_slow
