@@ -153,3 +153,26 @@ def test_a_pause_of_the_backward_pass_is_no_function(tmp_path: Path) -> None:
     (found,) = holotrace.open(tmp_path).causes().to_dicts()
     assert found["cause"] == "host-pause"
     assert "in ## backward ##" in found["message"]
+
+
+def test_a_pause_that_began_while_the_device_worked_is_no_launching(tmp_path: Path) -> None:
+    """A host that collected garbage in each step was launch-bound for 6.8 of 11.1 ms, and paused for the others."""
+    events: list[dict[str, Any]] = []
+    for step in range(6):
+        at, host, device = step * 9_000, {"pid": 1, "tid": 1}, {"pid": 0, "tid": 7}
+        begun, free = at, at + 10
+        for number in range(8):
+            at += 4_800 if number == 4 else 0
+            ids = {"correlation": len(events) + 1}
+            event = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": at, "dur": 8}
+            events.append(event | {"args": ids} | host)
+            free = max(free, at + 10)
+            kernel = {"ph": "X", "cat": "kernel", "name": "gemm", "ts": free, "dur": 1_000}
+            events.append(kernel | {"args": ids | {"stream": 7, "device": 0}} | device)
+            at, free = at + 20, free + 1_000
+        wait = {"ph": "X", "cat": "cuda_runtime", "name": "cudaDeviceSynchronize", "ts": at, "dur": free + 5 - at}
+        events.append(wait | {"args": {"correlation": 1_000 + step}} | host)
+        mark = {"ph": "X", "cat": "user_annotation", "name": "forward", "ts": begun, "dur": free + 10 - begun}
+        events.append(mark | {"args": {}} | host)
+    write_trace(tmp_path / "rank-0.json", events=events)
+    assert [each["cause"] for each in holotrace.open(tmp_path).causes().to_dicts()] == ["host-pause"]

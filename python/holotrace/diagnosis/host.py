@@ -55,8 +55,6 @@ READS = (*idle_windows.READS, *optimizer_ranges.READS, *recording.READS, *lost_w
 MIN_GAP_NS = 4_000
 # What a host does in a gap for so long tells that it did not launch; and of one rank so many of these are kept.
 _STALL_NS, _MOST_STALLS = 50_000, 512
-# A host that calls nothing for so long may wait for something; Python between two calls takes less.
-_NOTHING_NS = 1_000_000
 # A synchronisation returns so soon after the device has nothing to do any more.
 _RETURN_NS = 60_000
 # A device begins so soon with what is launched while it has nothing else to do.
@@ -235,10 +233,7 @@ def returns(rank: RankTrace) -> pl.Series:
     own = calls.filter(rank.cached(on_launching_threads))
     is_of_runtime = matching(own["category"], RUNTIME)
     lasted = own.filter(is_of_runtime, pl.col("end_ns") - pl.col("start_ns") > _STALL_NS)
-    alone = rank.cached(own_time.calling_nothing)[:, ["start_ns", "end_ns"]]
-    called = intervals.union(pl.concat([rank.cached(own_time.calling), alone]))
-    after = called.filter(pl.col("start_ns") - pl.col("end_ns").shift(1) > _NOTHING_NS)
-    times: pl.Series = pl.concat([lasted["end_ns"], after["start_ns"]]).sort()
+    times: pl.Series = pl.concat([lasted["end_ns"], rank.cached(own_time.pauses)["end_ns"]]).sort()
     return times
 
 
@@ -365,6 +360,7 @@ def _told(idle: pl.DataFrame, rank: RankTrace) -> Gaps:
     main, nothing = rank.cached(main_thread), rank.cached(telling_nothing)
     told = open_calls.of(calls, waiting, fallback=main, ignored=nothing, together=True)
     numbered = told.shares.clone().replace_column(0, waiting["window"][told.shares["window"]])
+    numbered = interrupted.begun_before(numbered, waiting, rank)
     numbered = other_thread.instead_of_pauses(numbered, waiting, calls, rank)
     by_host = _after_waiting(_in_one(numbered, waiting), waiting, calls, rank)[:, shares.columns]
     return Gaps(found, pl.concat([shares, by_host]), waiting, told)

@@ -10,9 +10,9 @@ from holotrace.core.plans import constant, done
 from holotrace.core.tables import STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive.names import distinct
-from holotrace.diagnosis import open_calls
+from holotrace.diagnosis import open_calls, own_time
 from holotrace.diagnosis.calls import among, host_calls, matching
-from holotrace.diagnosis.classes import FULL_QUEUE, FUNCTION, OF_EXCHANGES, OPERATOR
+from holotrace.diagnosis.classes import FULL_QUEUE, FUNCTION, LAUNCH, OF_EXCHANGES, OPERATOR, PAUSE, PYTHON
 
 # What is called so often, and in so few of these calls lasts so many times as long as usual, does nothing else then.
 _OFTEN, _SELDOM, _TIMES = 64, 32, 50
@@ -21,6 +21,7 @@ _BRIEF = re.compile(
     r"\.py\(\d+\): |^<built-in (function (callable|getattr|hasattr|id|isinstance|issubclass|iter|len|setattr)>"
     r"|method \w+ of (dict|list|set|str|tuple|type) object)"
 )
+_LAUNCHING = (LAUNCH, PYTHON)
 # PyTorch's wait for an exchange, and the operator that waits in what is compiled or sharded, whatever in Python carries
 # it out.
 _OF_EXCHANGES, _WAITING_OPERATOR = re.compile(OF_EXCHANGES), "_c10d_functional::wait_tensor"
@@ -47,6 +48,30 @@ def stopped(rank: RankTrace, shares: pl.DataFrame, where: pl.Series) -> pl.Serie
     takes_nothing = matching(asked["category"], OPERATOR) | matching(asked["name"], _OF_EXCHANGES)
     takes_nothing |= where.str.contains(_WAITING_OPERATOR, literal=True).fill_null(value=False)
     return found | ((shares["cause"] == FUNCTION) & takes_nothing)
+
+
+def begun_before(shares: pl.DataFrame, gaps: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
+    """The shares of gaps, the end of a pause told as the pause that it is: it had begun while the device worked.
+
+    Args:
+        shares: As in ``open_calls.Found.shares``, by the ``window`` of gaps.
+        gaps: ``window``, ``start_ns`` and ``end_ns``.
+        rank: Whose they are.
+    """
+    pauses = rank.cached(own_time.pauses).lazy().select(began_ns="start_ns", until_ns="end_ns")
+    ended = (
+        gaps.lazy()
+        .sort("start_ns")
+        .join_asof(pauses, left_on="start_ns", right_on="began_ns", strategy="backward", check_sortedness=False)
+        .drop_nulls("until_ns")
+        .select("window", paused_ns=pl.min_horizontal("until_ns", "end_ns") - pl.col("start_ns"))
+    )
+    # What goes on is told by the longest of it: before it launches again, the host does little.
+    is_pause = pl.col("cause").is_in(_LAUNCHING) & (2 * pl.col("paused_ns") > pl.col("share_ns"))
+    told = shares.lazy().join(ended, on="window", how="left", maintain_order="left")
+    return done(
+        told.with_columns(cause=pl.when(is_pause).then(pl.lit(PAUSE)).otherwise("cause")).select(shares.columns)
+    )
 
 
 def by_chance(shares: pl.DataFrame, calls: pl.DataFrame, steps: int) -> pl.Series:

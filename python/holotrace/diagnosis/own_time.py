@@ -20,6 +20,8 @@ _WAITS_NS, _WAITS_RATIO = 15_000, 3
 # Shorter functions are many, and little.
 _LONG_NS, _SHORT_NS = 100_000, 8_000
 _MOST_FUNCTIONS = 64
+# A host that calls nothing for so long may wait for something; Python between two calls takes less.
+_NOTHING_NS = 1_000_000
 _OF_OTHERS = re.compile(rf"{FROM_OTHERS}|{OF_EXCHANGES}|gloo|barrier|rendezvous")
 
 
@@ -66,6 +68,14 @@ def calling(rank: RankTrace) -> pl.DataFrame:
     own = calls.filter(rank.cached(on_launching_threads))
     is_called = matching(own["category"], RUNTIME) | matching(own["category"], OPERATOR)
     return intervals.union(own.filter(is_called))
+
+
+def pauses(rank: RankTrace) -> pl.DataFrame:
+    """When threads that launch work call nothing for longer than Python takes: ``start_ns``, ``end_ns``, in order."""
+    alone = rank.cached(calling_nothing)[:, ["start_ns", "end_ns"]]
+    called = intervals.union(pl.concat([rank.cached(calling), alone]))
+    between = called.select(start_ns=pl.col("end_ns").shift(1), end_ns="start_ns")
+    return between.filter(pl.col("end_ns") - pl.col("start_ns") > _NOTHING_NS)
 
 
 def of_host(rank: RankTrace) -> int:
