@@ -132,3 +132,21 @@ def test_a_thread_stands_still_though_no_gap_ends_with_what_it_launches(tmp_path
     write_trace(tmp_path / "rank-0.json", events=[*events, wait])
     (found,) = holotrace.open(tmp_path).map(host.returns, account.READS)
     assert 620_000 in found.to_list()
+
+
+@pytest.mark.parametrize(("name", "ends_us"), [("compile_inner (dynamo_timed)", []), ("forward", [5_100])])
+def test_a_host_that_compiles_does_not_stand_still_for_it(tmp_path: Path, name: str, ends_us: list[int]) -> None:
+    """Stages compile at once, of which one waits for a message: compiling was worth 22 of 148 ms on all of them."""
+    events: list[dict[str, Any]] = []
+    for number, at in enumerate((90, 5_100)):
+        ids = {"correlation": number}
+        call = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": at, "dur": 5, "args": ids}
+        kernel = {"ph": "X", "cat": "kernel", "name": "gemm", "ts": at + 10, "dur": 5_000, "pid": 0, "tid": 7}
+        events += [{**call, "pid": 1, "tid": 1}, {**kernel, "args": {**ids, "stream": 7, "device": 0}}]
+    # It is in something else for the first and the last of it.
+    for what, at, dur in ((name, 100, 4_990), ("inner", 1_300, 2_400)):
+        mark = {"ph": "X", "cat": "user_annotation", "name": what, "ts": at, "dur": dur, "args": {}}
+        events.append({**mark, "pid": 1, "tid": 1})
+    write_trace(tmp_path / "rank-0.json", events=events)
+    (found,) = holotrace.open(tmp_path).map(host.returns, account.READS)
+    assert [at_ns // 1_000 for at_ns in found.to_list() if at_ns > 1_300_000] == ends_us

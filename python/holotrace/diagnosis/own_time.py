@@ -13,7 +13,7 @@ from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
 from holotrace.diagnosis import rounds
 from holotrace.diagnosis.calls import among, host_calls, main_thread, matching, on_launching_threads
-from holotrace.diagnosis.classes import FROM_OTHERS, OF_EXCHANGES, OPERATOR, RUNTIME, STEP_RANGE, named
+from holotrace.diagnosis.classes import FROM_OTHERS, OF_EXCHANGES, OPERATOR, RUNTIME, STALLING, STEP_RANGE, named
 
 # A call of the runtime that lasts so long, and so much longer than most, waits for the device or for room in its queue.
 _WAITS_NS, _WAITS_RATIO = 15_000, 3
@@ -71,9 +71,14 @@ def calling(rank: RankTrace) -> pl.DataFrame:
 
 
 def pauses(rank: RankTrace) -> pl.DataFrame:
-    """When threads that launch work call nothing for longer than Python takes: ``start_ns``, ``end_ns``, in order."""
-    alone = rank.cached(calling_nothing)[:, ["start_ns", "end_ns"]]
-    called = intervals.union(pl.concat([rank.cached(calling), alone]))
+    """When threads that launch work call nothing for longer than Python takes: ``start_ns``, ``end_ns``, in order.
+
+    What has a name that tells what it does, such as compiling, does that all the time.
+    """
+    own = rank.cached(host_calls).filter(rank.cached(on_launching_threads))
+    telling = [name for name in distinct(own["name"]) if name and named(name) in STALLING]
+    doing = [own.filter(among(own["name"], telling)), rank.cached(calling_nothing), rank.cached(calling)]
+    called = intervals.union(pl.concat([spans[:, ["start_ns", "end_ns"]] for spans in doing]))
     between = called.select(start_ns=pl.col("end_ns").shift(1), end_ns="start_ns")
     return between.filter(pl.col("end_ns") - pl.col("start_ns") > _NOTHING_NS)
 
