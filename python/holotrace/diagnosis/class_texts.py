@@ -128,8 +128,8 @@ CLASSES: Mapping[str, Class] = {
         "first launch of a kernel takes long, because its code is loaded: warm up before the recorded steps, or set "
         "CUDA_MODULE_LOADING=EAGER.",
         _STACKS,
-        seen="While the device has nothing to do, the host is between two calls for more than 1 ms, within a function "
-        "or range that launches work at other times, or a single launch takes more than 1 ms.",
+        seen="The host is between two calls for more than 1 ms, within a function or range that launches work at other "
+        "times, or in a single launch, and the device has nothing to do for the last of it.",
         confused="A function that was not recorded: record stacks.",
     ),
     classes.LAUNCH: Class(
