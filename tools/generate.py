@@ -21,8 +21,8 @@ from holotrace.core.schema import Column, Table
 from holotrace.core.tables import ALL as TABLES
 from holotrace.core.tables import MADE
 from holotrace.derive.vendors import VENDORS, Vendor
-from holotrace.diagnosis.class_texts import CLASSES, OF_XLA, Class
-from holotrace.diagnosis.texts_on_host import OF_HOSTS
+from holotrace.diagnosis.words.class_texts import CLASSES, OF_XLA, Class
+from holotrace.diagnosis.words.texts_on_host import OF_HOSTS
 from holotrace.efficiency.devices import TYPES, known
 from holotrace.efficiency.families import ALL as MODELS
 from holotrace.efficiency.model import OperatorModel
@@ -111,7 +111,7 @@ def causes_page(classes: Mapping[str, Class], elsewhere: Mapping[str, Mapping[st
         for name, told in sorted(classes.items())
     ]
     return page(
-        source_of("holotrace.diagnosis.class_texts"),
+        source_of("holotrace.diagnosis.words.class_texts"),
         "# Classes of causes",
         "What [causes](causes.md) can say, class by class. A class is named with ranks and a responsible function or "
         "call where the trace tells them; without, the sentence says that the trace does not.",

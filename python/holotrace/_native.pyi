@@ -345,11 +345,11 @@ def step_graph(
 
 @type_check_only
 class Change(Protocol):
-    """What is different in a job that is replayed; see ``holotrace.diagnosis.meetings.Change``."""
+    """What is different in a job that is replayed; see ``holotrace.diagnosis.job.meetings.Change``."""
 
 @final
 class Meetings:
-    """When ranks would meet, and end, if some of their time were not spent; see ``holotrace.diagnosis.meetings``.
+    """When ranks would meet, and end, if some of their time were not spent; see ``holotrace.diagnosis.job.meetings``.
 
     ``visits`` are of ranks at meetings, on the clock of the job: match, rank, arrival_ns, left_ns, held_ns (for how
     long it stood still until then), needed_ns (when it needed what it received) and ready_ns (when it had computed what

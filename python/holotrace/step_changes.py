@@ -19,7 +19,7 @@ from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import DEVICE_EVENTS, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive.kernel_kinds import COMPUTE
-from holotrace.diagnosis.floors import FLOOR_RATIO
+from holotrace.diagnosis.job.floors import FLOOR_RATIO
 from holotrace.present import format as fmt
 
 # Of parts of a step, and of what keeps devices from computing, which add up to it; and of causes, which overlap.

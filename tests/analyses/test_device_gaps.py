@@ -8,7 +8,7 @@ import pytest
 from drawing import draw
 from holotrace import UsageError
 from holotrace.analyses.gaps import gaps
-from holotrace.diagnosis.host_parts import PARTS
+from holotrace.diagnosis.rank.host_parts import PARTS
 from holotrace.job import Job
 from holotrace.present.wording import sentence
 

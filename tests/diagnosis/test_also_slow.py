@@ -6,11 +6,12 @@ import polars as pl
 import pytest
 
 from holotrace.core.schema import filled
-from holotrace.diagnosis import account, also_slow
-from holotrace.diagnosis.candidates import Candidate, Job
-from holotrace.diagnosis.classes import EVALUATION, MORE_WORK, SLOW_DEVICE
-from holotrace.diagnosis.equal_work import is_everywhere
-from holotrace.diagnosis.meetings import Change
+from holotrace.diagnosis.job import also_slow
+from holotrace.diagnosis.job.candidates import Candidate, Job
+from holotrace.diagnosis.job.equal_work import is_everywhere
+from holotrace.diagnosis.job.meetings import Change
+from holotrace.diagnosis.rank import account
+from holotrace.diagnosis.words.classes import EVALUATION, MORE_WORK, SLOW_DEVICE
 
 KERNELS, EQUAL_NS, EXPERTS_NS = 4, 1_000, 2_000
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import holotrace
-from holotrace.diagnosis.classes import is_of_package, is_of_program
+from holotrace.diagnosis.words.classes import is_of_package, is_of_program
 from trace_files import write_trace
 
 STEPS, LAUNCH_US, LONG_US, STANDS_US, KERNELS = 5, 10, 400, 12_000, 20

@@ -13,10 +13,15 @@ import pytest
 
 import holotrace
 from holotrace import sample
-from holotrace.diagnosis import equal_work, idle, uneven, unfused
-from holotrace.diagnosis.candidates import Candidate, beyond_others
-from holotrace.diagnosis.candidates import Job as CausesJob
-from holotrace.diagnosis.classes import (
+from holotrace.diagnosis.job import equal_work, idle, in_turns, same_work, tokens, uneven
+from holotrace.diagnosis.job import segments as job_segments
+from holotrace.diagnosis.job.candidates import Candidate, beyond_others
+from holotrace.diagnosis.job.candidates import Job as CausesJob
+from holotrace.diagnosis.job.floors import least_ratio
+from holotrace.diagnosis.job.meetings import Change, Meetings
+from holotrace.diagnosis.job.one_cause import with_launches
+from holotrace.diagnosis.rank import unfused
+from holotrace.diagnosis.words.classes import (
     EXPOSED,
     INPUT,
     LAUNCH,
@@ -24,9 +29,6 @@ from holotrace.diagnosis.classes import (
     SLOW_DEVICE,
     SYNCHRONIZATION,
 )
-from holotrace.diagnosis.floors import least_ratio
-from holotrace.diagnosis.meetings import Change, Meetings
-from holotrace.diagnosis.one_cause import with_launches
 from quick import every
 from trace_files import REAL_TRACES
 
@@ -219,7 +221,7 @@ def test_a_rank_that_is_like_others_is_so_though_the_first_of_them_has_more_of_i
     ]
     nobody = pl.DataFrame(schema={"rank": pl.Int32, "collective": pl.String})
     job = CausesJob(pl.DataFrame(work), nobody, (0, 1, 2, 3), 0)
-    assert [ranks.ranks for ranks in uneven._alike(job)] == [(0, 1, 2, 3)]
+    assert [ranks.ranks for ranks in same_work.alike(job)] == [(0, 1, 2, 3)]
 
 
 @pytest.mark.parametrize(
@@ -305,7 +307,7 @@ def test_tokens_that_one_rank_has_too_much_are_those_that_others_lack(
         ]
     )
     job = CausesJob(pl.DataFrame(), visits, (0, 1, 2, 3), 0)
-    assert uneven._beyond_even(job, kinds, [0], "aten::mm") == pytest.approx(ratio)
+    assert tokens.beyond_even(job, kinds, [0], "aten::mm") == pytest.approx(ratio)
 
 
 @pytest.mark.parametrize(
@@ -330,7 +332,7 @@ def test_what_half_of_the_ranks_have_is_not_what_most_have(times: list[int], rem
             for rank, time_ns in enumerate(times)
         ]
     )
-    assert uneven._balanced(beyond).filter(step=0)["beyond_ns"].to_list() == removed_ns
+    assert in_turns._balanced(beyond).filter(step=0)["beyond_ns"].to_list() == removed_ns
 
 
 def test_experts_of_each_layer_are_levelled_by_themselves() -> None:
@@ -342,7 +344,7 @@ def test_experts_of_each_layer_are_levelled_by_themselves() -> None:
             for match in range(2)
         ]
     )
-    assert uneven._level(segments).sort("rank", "match")["part_ns"].to_list() == [0, 50, 50, 0]
+    assert tokens.level(segments).sort("rank", "match")["part_ns"].to_list() == [0, 50, 50, 0]
 
 
 @pytest.mark.parametrize(("together_ns", "turns"), [(95, ()), (20, (2, 3))])
@@ -355,7 +357,7 @@ def test_ranks_that_are_slow_together_take_no_turns(together_ns: int, turns: tup
             for step in range(6)
         ]
     ).with_columns(time_ns=1000 + pl.col("beyond_ns"))
-    assert uneven._turns(beyond) == turns
+    assert in_turns.who_takes(beyond) == turns
 
 
 @pytest.mark.parametrize(("others_ns", "turns"), [(0, ()), (40, (2, 3))])
@@ -369,7 +371,7 @@ def test_devices_that_lag_behind_their_hosts_take_no_turns(others_ns: int, turns
             for step in range(6)
         ]
     )
-    assert uneven._turns(beyond) == turns
+    assert in_turns.who_takes(beyond) == turns
 
 
 def test_how_often_a_step_waits_is_not_told_where_no_steps_are_known() -> None:
@@ -422,8 +424,8 @@ def test_what_all_ranks_do_in_one_step_is_not_what_one_rank_does_in_another() ->
 def test_a_rank_that_does_all_that_others_do_and_more_can_be_compared_with_them(own: float) -> None:
     """A rank whose own kernels took a third of its time was told to run another program, and not named."""
     usual = {"gemm": 70.0, "norm": 30.0}
-    assert uneven._is_alike(usual, usual | {"sort": own}, 0.99)
-    assert not uneven._is_alike(usual, {"gemm": 30.0, "conv": 70.0, "sort": own}, 0.99)
+    assert same_work._is_alike(usual, usual | {"sort": own}, 0.99)
+    assert not same_work._is_alike(usual, {"gemm": 30.0, "conv": 70.0, "sort": own}, 0.99)
 
 
 @pytest.mark.parametrize(("is_pipeline", "is_told"), [(False, True), (True, False)])
@@ -438,7 +440,7 @@ def test_ranks_with_nearly_the_same_kernels_can_be_compared_where_none_is_a_stag
         for name, time in kernels[rank].items()
     ]
     visits = pl.DataFrame({"rank": [0, 1], "collective": ["send/recv" if is_pipeline else "allreduce"] * 2})
-    groups = uneven._alike(CausesJob(pl.DataFrame(rows), visits, (0, 1), floor_ns=1))
+    groups = same_work.alike(CausesJob(pl.DataFrame(rows), visits, (0, 1), floor_ns=1))
     assert [group.ranks for group in groups] == ([(0, 1)] if is_told else [(0,), (1,)])
 
 
@@ -471,9 +473,9 @@ def test_what_a_rank_computes_more_before_a_meeting_is_not_taken_from_what_it_co
         ]
     )
     job = CausesJob(pl.DataFrame(rows), visits, (0, 1, 2), floor_ns=5)
-    segments = uneven._met(job.rows, job)
+    segments = job_segments.met(job.rows, job)
     beyond = beyond_others(segments, job, ())
-    placed = uneven._placed(segments, beyond).filter(pl.col("part_ns") > 0)
+    placed = job_segments.placed(segments, beyond).filter(pl.col("part_ns") > 0)
     assert placed.select("rank", "at_ns", "part_ns").rows() == [(2, 150, 50.0)]
 
 

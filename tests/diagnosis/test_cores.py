@@ -6,10 +6,11 @@ import polars as pl
 import pytest
 
 from holotrace.core.schema import filled
-from holotrace.diagnosis import account, cores
-from holotrace.diagnosis.candidates import Candidate, Job
-from holotrace.diagnosis.classes import INPUT, MORE_WORK, SLOW_DEVICE, UNEVEN_WORK
-from holotrace.diagnosis.meetings import Change
+from holotrace.diagnosis.job import cores
+from holotrace.diagnosis.job.candidates import Candidate, Job
+from holotrace.diagnosis.job.meetings import Change
+from holotrace.diagnosis.rank import account
+from holotrace.diagnosis.words.classes import INPUT, MORE_WORK, SLOW_DEVICE, UNEVEN_WORK
 
 MS = 1_000_000
 STEPS, STEP_NS = 5, 100 * MS

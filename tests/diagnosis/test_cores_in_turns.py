@@ -10,9 +10,10 @@ import pytest
 from drawing import trace
 from holotrace.core.schema import filled
 from holotrace.core.tables import DEVICE_EVENTS
-from holotrace.diagnosis import account, cores_in_turns, kernels
-from holotrace.diagnosis.candidates import Candidate, Job
-from holotrace.diagnosis.classes import UNEVEN_WORK
+from holotrace.diagnosis.job import cores_in_turns
+from holotrace.diagnosis.job.candidates import Candidate, Job
+from holotrace.diagnosis.rank import account, kernels
+from holotrace.diagnosis.words.classes import UNEVEN_WORK
 from xla_drawing import frame
 
 MS = 1_000_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from holotrace.diagnosis import equal_work
-from holotrace.diagnosis.candidates import Job
+from holotrace.diagnosis.job import equal_work
+from holotrace.diagnosis.job.candidates import Job
 
 
 def test_tokens_of_experts_that_few_ranks_have_are_no_witness_against_a_slow_device() -> None:

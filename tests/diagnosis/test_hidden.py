@@ -9,10 +9,10 @@ import pytest
 
 import holotrace
 from holotrace import sample
-from holotrace.diagnosis.candidates import Candidate
-from holotrace.diagnosis.hidden import with_hidden
-from holotrace.diagnosis.meetings import Change, Meetings
-from holotrace.diagnosis.one_cause import at_once
+from holotrace.diagnosis.job.candidates import Candidate
+from holotrace.diagnosis.job.hidden import with_hidden
+from holotrace.diagnosis.job.meetings import Change, Meetings
+from holotrace.diagnosis.job.one_cause import at_once
 from holotrace.present import verdict
 
 LEAST_NS, RANKS = 10, 4

@@ -10,8 +10,8 @@ import pytest
 import holotrace
 from drawing import draw
 from holotrace import sample
-from holotrace.diagnosis.classes import CHECKPOINT, COMPILATION, EVALUATION, LOGGING, beside, named, traits
-from holotrace.diagnosis.host_parts import PARTS
+from holotrace.diagnosis.rank.host_parts import PARTS
+from holotrace.diagnosis.words.classes import CHECKPOINT, COMPILATION, EVALUATION, LOGGING, beside, named, traits
 from holotrace.job import Job
 from trace_files import REAL_TRACES
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import holotrace
-from holotrace.diagnosis import account, host, nearly_late
+from holotrace.diagnosis.rank import account, host, nearly_late
 from trace_files import ALL_REDUCE, write_trace
 
 STEPS, LAUNCH_US, REDUCES_US = 6, 10, 100

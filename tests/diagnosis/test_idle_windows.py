@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from holotrace.diagnosis import idle_windows
+from holotrace.diagnosis.rank import idle_windows
 
 _NS = dict.fromkeys(("start_ns", "end_ns", "launch_ns"), pl.Int64())
 _QUEUE = {"device": 0, "stream": 7, "kind": "compute"}

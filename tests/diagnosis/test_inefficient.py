@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from holotrace.diagnosis import inefficient
-from holotrace.diagnosis.classes import INEFFICIENT, WRONG_TYPE
+from holotrace.diagnosis.rank import inefficient
+from holotrace.diagnosis.words.classes import INEFFICIENT, WRONG_TYPE
 
 US = 1_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from holotrace.diagnosis.interrupted import by_chance
+from holotrace.diagnosis.rank.interrupted import by_chance
 
 STEPS, US = 4, 1_000
 GETTER = "fastcore/basics.py(649): __getattr__"

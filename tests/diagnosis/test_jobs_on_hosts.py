@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import holotrace
-from holotrace.diagnosis import account, lead, recovered
+from holotrace.diagnosis.rank import account, lead, recovered
 from holotrace.present.report import verdict
 from trace_files import REAL_TRACES, needs_real_traces, write_trace
 

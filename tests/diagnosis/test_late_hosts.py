@@ -11,7 +11,8 @@ import pytest
 import holotrace
 from drawing import draw
 from holotrace.core.schema import filled
-from holotrace.diagnosis import account, causes
+from holotrace.diagnosis import causes
+from holotrace.diagnosis.rank import account
 from holotrace.job import Job
 from trace_files import write_trace
 

@@ -12,9 +12,10 @@ import pytest
 import holotrace
 from holotrace.capture import UNPROFILED_STEP_NS
 from holotrace.core.schema import filled
-from holotrace.diagnosis import account, less_ahead
-from holotrace.diagnosis.candidates import Candidate, Job
-from holotrace.diagnosis.meetings import Change
+from holotrace.diagnosis.job import less_ahead
+from holotrace.diagnosis.job.candidates import Candidate, Job
+from holotrace.diagnosis.job.meetings import Change
+from holotrace.diagnosis.rank import account
 from trace_files import write_trace
 
 COLLECT, SAVE = "<built-in function collect>", "train.py(88): save_checkpoint"

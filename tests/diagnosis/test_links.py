@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import polars as pl
 import pytest
 
-from holotrace.diagnosis import links
-from holotrace.diagnosis.candidates import Job
+from holotrace.diagnosis.job import links
+from holotrace.diagnosis.job.candidates import Job
 
 # How long transfers of three pairs of ranks take.
 USUAL, SLOW = ((0, 1), (1, 2)), (2, 3)

@@ -12,8 +12,9 @@ from click.testing import CliRunner
 import holotrace
 from holotrace.capture import UNPROFILED_STEP_NS
 from holotrace.cli import main
-from holotrace.diagnosis import host, idle, lead
-from holotrace.diagnosis.candidates import Job as CausesJob
+from holotrace.diagnosis.job import idle
+from holotrace.diagnosis.job.candidates import Job as CausesJob
+from holotrace.diagnosis.rank import host, lead
 from holotrace.errors import UsageError
 from trace_files import write_trace
 

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import holotrace
-from holotrace.diagnosis import account, own_meetings
-from holotrace.diagnosis.meetings import LATE, Change, Meetings
+from holotrace.diagnosis.job.meetings import LATE, Change, Meetings
+from holotrace.diagnosis.rank import account, own_meetings
 from trace_files import ALL_REDUCE, write_trace
 
 # No meetings.

@@ -9,8 +9,8 @@ import pytest
 
 from holotrace.core.tables import CPU_OPS
 from holotrace.core.trace import RankTrace
-from holotrace.diagnosis import inefficient
-from holotrace.diagnosis.classes import CHANNELS_FIRST, SLICE_GRADIENTS
+from holotrace.diagnosis.rank import inefficient
+from holotrace.diagnosis.words.classes import CHANNELS_FIRST, SLICE_GRADIENTS
 from shaped import BF16, Given, shaped
 
 # 64 experts of 128 MB in 16 bits together, which the memory of an H100 writes in 40 us.

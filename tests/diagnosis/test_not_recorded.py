@@ -6,10 +6,10 @@ import polars as pl
 import pytest
 
 from holotrace.core.schema import filled
-from holotrace.diagnosis import account
-from holotrace.diagnosis.candidates import Job
-from holotrace.diagnosis.classes import COMPILATION, UNRECORDED
-from holotrace.diagnosis.not_recorded import told_by_others
+from holotrace.diagnosis.job.candidates import Job
+from holotrace.diagnosis.job.not_recorded import told_by_others
+from holotrace.diagnosis.rank import account
+from holotrace.diagnosis.words.classes import COMPILATION, UNRECORDED
 
 MS = 1_000_000
 VISITS = pl.DataFrame(schema={"rank": pl.Int32, "clock_offset_ns": pl.Int64})

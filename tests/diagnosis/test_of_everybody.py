@@ -8,8 +8,9 @@ import polars as pl
 import pytest
 
 from holotrace.core.schema import filled
-from holotrace.diagnosis import account, idle, meetings
-from holotrace.diagnosis.candidates import Candidate, Job
+from holotrace.diagnosis.job import idle, meetings
+from holotrace.diagnosis.job.candidates import Candidate, Job
+from holotrace.diagnosis.rank import account
 
 FUNCTION = "monitor.py(55): grad_histogram"
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 import pytest
 
-from holotrace.diagnosis import floors, idle, of_functions
-from holotrace.diagnosis.candidates import Candidate, Job, Where
-from holotrace.diagnosis.meetings import Change
+from holotrace.diagnosis.job import floors, idle, of_functions
+from holotrace.diagnosis.job.candidates import Candidate, Job, Where
+from holotrace.diagnosis.job.meetings import Change
 
 LOADER = "enumerate(DataLoader)"
 Times = Mapping[int, Sequence[int]]

@@ -9,10 +9,10 @@ from typing import Any, cast
 import polars as pl
 import pytest
 
-from holotrace.diagnosis import one_cause
-from holotrace.diagnosis.candidates import Candidate, beyond_others
-from holotrace.diagnosis.classes import COPY, PAUSE, SYNCHRONIZATION
-from holotrace.diagnosis.meetings import Change
+from holotrace.diagnosis.job import one_cause
+from holotrace.diagnosis.job.candidates import Candidate, beyond_others
+from holotrace.diagnosis.job.meetings import Change
+from holotrace.diagnosis.words.classes import COPY, PAUSE, SYNCHRONIZATION
 
 MEETINGS = cast("Any", SimpleNamespace(saved_ns=lambda change: 337))
 COPIES = Candidate(COPY, Change(), (0,), responsible="Memcpy DtoH (Device -> Pageable)", steps=(3, 4))

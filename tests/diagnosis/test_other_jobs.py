@@ -11,7 +11,7 @@ import pytest
 from other_jobs import Other
 
 import holotrace
-from holotrace.diagnosis import account
+from holotrace.diagnosis.rank import account
 from quick import every
 
 

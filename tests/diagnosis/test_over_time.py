@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 import holotrace
-from holotrace.diagnosis import over_time, transfers
-from holotrace.diagnosis.candidates import Candidate, Job
-from holotrace.diagnosis.classes import SLOW_DEVICE, SLOW_LINK
+from holotrace.diagnosis.job import over_time, transfers
+from holotrace.diagnosis.job.candidates import Candidate, Job
+from holotrace.diagnosis.words.classes import SLOW_DEVICE, SLOW_LINK
 from trace_files import write_trace
 
 FLAT = [100] * 6

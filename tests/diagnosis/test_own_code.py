@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import holotrace
-from holotrace.diagnosis.candidates import when
+from holotrace.diagnosis.job.candidates import when
 from trace_files import write_trace
 
 STEP_US, WAIT_US = 8_000, 7_000

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 import pytest
 
-from holotrace.diagnosis import own_meetings
+from holotrace.diagnosis.rank import own_meetings
 
 
 def numbers(steps: Sequence[int | None]) -> list[int | None]:

@@ -10,7 +10,8 @@ import pytest
 
 import holotrace
 from holotrace.core.schema import filled
-from holotrace.diagnosis import account, causes
+from holotrace.diagnosis import causes
+from holotrace.diagnosis.rank import account
 from trace_files import write_trace
 
 

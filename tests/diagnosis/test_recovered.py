@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from holotrace.diagnosis import recovered
-from holotrace.diagnosis.meetings import Change, Meetings, together
+from holotrace.diagnosis.job.meetings import Change, Meetings, together
+from holotrace.diagnosis.rank import recovered
 
 ITEM, LOADER = "aten::item", "DataLoader.__next__"
 # A host waits for its device for 100 of the time in which that works, and then for input for 60.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import polars as pl
 import pytest
 
-from holotrace.diagnosis import equal_work, sizes
+from holotrace.diagnosis.job import equal_work, sizes
 
 
 def kinds(*kernels: tuple[str, Mapping[int, tuple[str, int]]]) -> pl.DataFrame:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import polars as pl
 
 from holotrace.core.schema import filled
-from holotrace.diagnosis import account, slow_work
-from holotrace.diagnosis.candidates import Candidate, Job
-from holotrace.diagnosis.meetings import Change, together
-from holotrace.diagnosis.one_cause import without_launches_of_unfused
+from holotrace.diagnosis.job import slow_work
+from holotrace.diagnosis.job.candidates import Candidate, Job
+from holotrace.diagnosis.job.meetings import Change, together
+from holotrace.diagnosis.job.one_cause import without_launches_of_unfused
+from holotrace.diagnosis.rank import account
 
 OPTIMIZER = "Optimizer.step#AdamW.step"
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import holotrace
-from holotrace.diagnosis import chains
-from holotrace.diagnosis.candidates import Candidate
-from holotrace.diagnosis.chains import IN_A_ROW
-from holotrace.diagnosis.classes import LAUNCH
-from holotrace.diagnosis.meetings import Change
+from holotrace.diagnosis.job import small_kernels
+from holotrace.diagnosis.job.candidates import Candidate
+from holotrace.diagnosis.job.meetings import Change
+from holotrace.diagnosis.job.small_kernels import IN_A_ROW
+from holotrace.diagnosis.words.classes import LAUNCH
 from trace_files import write_trace
 
 STEPS, LAUNCH_US, LONG_US, FREE_US = 4, 10, 400, 300
@@ -103,8 +103,8 @@ def test_launching_late_that_costs_nothing_without_the_small_kernels_is_a_part_o
     """A rank that was behind launched them too late, which was told beside what all of them cost."""
     late, chain = Candidate(LAUNCH, Change(), (1,)), Candidate(LAUNCH, Change(), evidence={IN_A_ROW: 400})
     lasting = [((late, 2_800), 0), ((chain, 8_500), 5_900)]
-    assert chains.without_parts(lasting, 100) == lasting[1:]
-    assert chains.without_parts(lasting[:1], 100) == lasting[:1]
+    assert small_kernels.without_parts(lasting, 100) == lasting[1:]
+    assert small_kernels.without_parts(lasting[:1], 100) == lasting[:1]
 
 
 def test_one_kernel_over_and_over_costs_all_but_the_last_of_it(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import polars as pl
 
 import holotrace
 from drawing import US, draw
-from holotrace.diagnosis import account
-from holotrace.diagnosis.candidates import when
+from holotrace.diagnosis.job.candidates import when
+from holotrace.diagnosis.rank import account
 from trace_files import write_trace
 
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from holotrace.diagnosis.classes import CHECKPOINT, COLLECTION, COMPILATION, EVALUATION, FUNCTION, INPUT, LOGGING, named
+from holotrace.diagnosis.words.classes import (
+    CHECKPOINT,
+    COLLECTION,
+    COMPILATION,
+    EVALUATION,
+    FUNCTION,
+    INPUT,
+    LOGGING,
+    named,
+)
 
 TELLING = {
     INPUT: """

@@ -8,11 +8,11 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from holotrace.diagnosis import transfers
-from holotrace.diagnosis.candidates import Candidate, Job
-from holotrace.diagnosis.classes import EXPOSED, SLOW_LINK, SYNCHRONIZATION
-from holotrace.diagnosis.floors import least_ratio
-from holotrace.diagnosis.meetings import Change
+from holotrace.diagnosis.job import transfers
+from holotrace.diagnosis.job.candidates import Candidate, Job
+from holotrace.diagnosis.job.floors import least_ratio
+from holotrace.diagnosis.job.meetings import Change
+from holotrace.diagnosis.words.classes import EXPOSED, SLOW_LINK, SYNCHRONIZATION
 
 SLOW, SIZES = (2, 3), (1_000, 50_000)
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import polars as pl
 import pytest
 
-from holotrace.diagnosis import uneven
-from holotrace.diagnosis.candidates import Candidate, Job
-from holotrace.diagnosis.classes import SLOW_DEVICE, UNEVEN_WORK
+from holotrace.diagnosis.job import uneven
+from holotrace.diagnosis.job.candidates import Candidate, Job
+from holotrace.diagnosis.words.classes import SLOW_DEVICE, UNEVEN_WORK
 
 # What each rank computes in each step, in ns.
 TURNS = {0: (120, 80, 120, 80), 1: (80, 120, 80, 120)}

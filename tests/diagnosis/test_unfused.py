@@ -9,10 +9,10 @@ import pytest
 
 from holotrace.core.tables import ANNOTATIONS, CPU_OPS
 from holotrace.core.trace import RankTrace
-from holotrace.diagnosis import inefficient
-from holotrace.diagnosis.advice import advice
-from holotrace.diagnosis.class_texts import CLASSES
-from holotrace.diagnosis.classes import UNFUSED_ATTENTION, UNFUSED_OPTIMIZER
+from holotrace.diagnosis.rank import inefficient
+from holotrace.diagnosis.words.advice import advice
+from holotrace.diagnosis.words.class_texts import CLASSES
+from holotrace.diagnosis.words.classes import UNFUSED_ATTENTION, UNFUSED_OPTIMIZER
 from shaped import BF16, FLOAT, Given, shaped
 
 # Scores of 16 heads and 1024 tokens are 34 MB in 16 bits, which the memory of an H100 moves in 10 us.

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import holotrace
-from holotrace.diagnosis import open_calls
+from holotrace.diagnosis.rank import open_calls
 from trace_files import write_trace
 
 KERNELS, KERNEL_US, HOST_US = 40, 500, 30_000

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from holotrace.diagnosis import classes, wording
-from holotrace.diagnosis.advice import advice
-from holotrace.diagnosis.class_texts import CLASSES
-from holotrace.diagnosis.texts_on_host import OF_HOSTS
+from holotrace.diagnosis.words import classes, wording
+from holotrace.diagnosis.words.advice import advice
+from holotrace.diagnosis.words.class_texts import CLASSES
+from holotrace.diagnosis.words.texts_on_host import OF_HOSTS
 
 
 def test_steps_and_ranks_in_many_pieces_are_counted_and_not_listed() -> None:

@@ -16,9 +16,9 @@ from holotrace.core.analysis import Finding
 from holotrace.core.tables import CALLS, COLLECTIVES, DEVICE_EVENTS, HLO, HOST_CALLS, MODULES, STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE
-from holotrace.diagnosis import xla_hosts
-from holotrace.diagnosis.calls import beside_the_step
-from holotrace.diagnosis.symptoms import SAME_INPUTS
+from holotrace.diagnosis.job.symptoms import SAME_INPUTS
+from holotrace.diagnosis.rank.calls import beside_the_step
+from holotrace.diagnosis.rank.xla import hosts as xla_hosts
 from holotrace.job import Job
 from trace_files import REAL_TRACES
 from xla_drawing import frame

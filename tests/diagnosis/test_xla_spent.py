@@ -10,11 +10,13 @@ import pytest
 
 from drawing import trace
 from holotrace.core.tables import CALLS, HLO
-from holotrace.diagnosis import account, xla_everybodys, xla_hosts, xla_spent
-from holotrace.diagnosis.candidates import Candidate, Job
-from holotrace.diagnosis.classes import COLLECTION, FUNCTION, INPUT, LAUNCH, SLOW_HOST, UNRECORDED, UPLOAD
-from holotrace.diagnosis.meetings import Change, Meetings
-from holotrace.diagnosis.xla_hosts import SPENT, WAITED
+from holotrace.diagnosis.job import xla_on_all, xla_spent
+from holotrace.diagnosis.job.candidates import Candidate, Job
+from holotrace.diagnosis.job.meetings import Change, Meetings
+from holotrace.diagnosis.rank import account
+from holotrace.diagnosis.rank.xla import hosts as xla_hosts
+from holotrace.diagnosis.rank.xla.hosts import SPENT, WAITED
+from holotrace.diagnosis.words.classes import COLLECTION, FUNCTION, INPUT, LAUNCH, SLOW_HOST, UNRECORDED, UPLOAD
 
 RANKS = (0, 1, 2)
 
@@ -73,7 +75,7 @@ def test_what_has_no_name_of_its_own_is_everybodys_if_all_hosts_take_as_long_for
 ) -> None:
     """Hosts take turns at being the last to a meeting: a pause of both was told of one."""
     done = job((0, cause, "add", others_ns), (1, cause, "multiply", 100), (2, cause, "add", others_ns))
-    (found,) = xla_everybodys.told([Candidate(cause, Change(), (1,))], done)
+    (found,) = xla_on_all.told([Candidate(cause, Change(), (1,))], done)
     assert found.ranks == ranks
 
 

@@ -11,9 +11,9 @@ from holotrace.core.analysis import Finding, per_job
 from holotrace.core.charts import Bar
 from holotrace.core.schema import Column, Unit, empty
 from holotrace.core.tables import RANK
-from holotrace.diagnosis import account
 from holotrace.diagnosis.causes import is_hidden
 from holotrace.diagnosis.causes import table as found
+from holotrace.diagnosis.rank import account
 from holotrace.errors import UsageError
 
 COLUMNS = (

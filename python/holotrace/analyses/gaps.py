@@ -16,8 +16,9 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive.device_time import DEVICE
 from holotrace.derive.host_activities import DISPATCH, INPUT_RANGES, PROGRAM, TRACING, UPLOAD
 from holotrace.derive.kernel_kinds import IS_WORK
-from holotrace.diagnosis import host_parts, xla_gaps
-from holotrace.diagnosis.host_parts import ACTIVITIES, UNATTRIBUTED
+from holotrace.diagnosis.rank import host_parts
+from holotrace.diagnosis.rank.host_parts import ACTIVITIES, UNATTRIBUTED
+from holotrace.diagnosis.rank.xla import gaps as xla_gaps
 
 # A tenth of the idle time is more than starting programs costs where they are long enough.
 SHARE_RATIO = 0.1

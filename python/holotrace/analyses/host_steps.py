@@ -15,8 +15,8 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive import callers, host_time
 from holotrace.derive.host_activities import INPUT, INPUT_RANGES, READ_BACK
 from holotrace.derive.steps import launched_in
-from holotrace.diagnosis import host_parts
-from holotrace.diagnosis.host_parts import ACTIVITIES
+from holotrace.diagnosis.rank import host_parts
+from holotrace.diagnosis.rank.host_parts import ACTIVITIES
 
 PARTS = (*(f"{activity}_ns" for activity in ACTIVITIES), "unattributed_ns")
 MEANINGS = {

@@ -14,33 +14,37 @@ import polars as pl
 from holotrace.derive import arrivals
 from holotrace.derive.vendors import COPYING as COPYING_CALLS
 from holotrace.derive.vendors import GRAPH_LAUNCHING, LAUNCHING
-from holotrace.diagnosis import (
-    account,
-    alike,
-    chains,
+from holotrace.diagnosis.job import (
     cores,
     cores_in_turns,
     floors,
     idle,
     less_ahead,
+    less_recorded,
     not_recorded,
     one_cause,
     over_time,
-    pairs,
     profiled,
-    recording,
     slow_work,
+    small_kernels,
     transfers,
     uneven,
-    wording,
-    xla_everybodys,
+    xla_on_all,
     xla_spent,
     xla_steps,
 )
-from holotrace.diagnosis.advice import advice
-from holotrace.diagnosis.candidates import CALLED_IN, Candidate, Job
-from holotrace.diagnosis.class_texts import ALL_RANKS, CLASSES, OF_XLA, Class
-from holotrace.diagnosis.classes import (
+from holotrace.diagnosis.job.candidates import CALLED_IN, Candidate, Job
+from holotrace.diagnosis.job.cores import DEVICE
+from holotrace.diagnosis.job.hidden import with_hidden
+from holotrace.diagnosis.job.meetings import Change, Meetings, together
+from holotrace.diagnosis.job.transfers import ABSENT
+from holotrace.diagnosis.rank import account, pairs, recording
+from holotrace.diagnosis.rank.small_kernels import REPEATED
+from holotrace.diagnosis.rank.xla.hosts import SPENT, WAITED
+from holotrace.diagnosis.words import wording
+from holotrace.diagnosis.words.advice import advice
+from holotrace.diagnosis.words.class_texts import ALL_RANKS, CLASSES, OF_XLA, Class
+from holotrace.diagnosis.words.classes import (
     COPY,
     EXPERTS,
     INPUT,
@@ -58,13 +62,7 @@ from holotrace.diagnosis.classes import (
     WRONG_TYPE,
     is_file_of_program,
 )
-from holotrace.diagnosis.cores import DEVICE
-from holotrace.diagnosis.hidden import with_hidden
-from holotrace.diagnosis.meetings import Change, Meetings, together
-from holotrace.diagnosis.small_kernels import REPEATED
-from holotrace.diagnosis.texts_on_host import OF_HOSTS, XLA_OF_HOSTS
-from holotrace.diagnosis.transfers import ABSENT
-from holotrace.diagnosis.xla_hosts import SPENT, WAITED
+from holotrace.diagnosis.words.texts_on_host import OF_HOSTS, XLA_OF_HOSTS
 
 _CRITICAL_RATIO = 0.2
 # What the trace does not say in so many words.
@@ -108,7 +106,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     if windows.is_empty():
         return [], 0
     unprofiled_ns = profiled.measured_ns(rows) if unprofiled_ns is None else unprofiled_ns
-    rows = alike.rows(profiled.alike(rows) if unprofiled_ns is None else profiled.as_launching(rows))
+    rows = less_recorded.rows(profiled.alike(rows) if unprofiled_ns is None else profiled.as_launching(rows))
     come = _arrived(rows, windows)
     visits = pairs.apart(_visits(come))
     offsets = dict(visits.select("rank", "clock_offset_ns").unique("rank").iter_rows())
@@ -127,7 +125,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     floor_ns = floors.FLOOR_RATIO * job_ns
     every: Sequence[Candidate] = (
         *hosts,
-        *chains.causes(job),
+        *small_kernels.causes(job),
         *cores.causes(job, come),
         *cores_in_turns.causes(job, come),
         *uneven.causes(job),
@@ -142,7 +140,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     # Nobody waits for a replica that has more to do; devices of one rank wait for each other.
     every = [c for c in every if c.cause not in _UNEQUAL or cores.are_told(c) or meetings.meet_others({*c.ranks})]
     beside = xla_spent.of_all(every, job)
-    every = xla_everybodys.told([*every, *xla_spent.of_some(every, job), *beside], job)
+    every = xla_on_all.told([*every, *xla_spent.of_some(every, job), *beside], job)
     # Whether anything is told of it does not depend on what others have a part in.
     costs = [(c, _at_most(meetings.saved_ns(replace(c.change, later={})), c, room_ns)) for c in every]
     costs = one_cause.at_once(xla_spent.beside_gaps(costs, job, meetings), meetings, floor_ns)
@@ -157,7 +155,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     kept = [
         (c, cost) for c, cost in costs if cost > max(least_ratio(c) * job_ns, unsure_ns if c.cause == LAUNCH else 0)
     ]
-    kept = chains.told(kept, costs, meetings, len(ranks), (job_ns, unsure_ns))
+    kept = small_kernels.told(kept, costs, meetings, len(ranks), (job_ns, unsure_ns))
     kept = cores.told_once(one_cause.without_followers(one_cause.without_launches_of_unfused(kept)))
     kept = one_cause.with_copies(one_cause.once(kept, meetings), meetings)
     # What comes about by chance is told where it costs much by itself.
@@ -175,7 +173,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     ranges = [(pair, _last_ns(pair, kept, joint, meetings, room_ns)) for pair in kept]
     found = [
         Found(candidate, cost, min(cost, last), max(cost, last), *whole, step_count(candidate.change))
-        for (candidate, cost), last in chains.without_parts(ranges, floor_ns)
+        for (candidate, cost), last in small_kernels.without_parts(ranges, floor_ns)
         if max(cost, last) > floor_ns
     ]
     known = [Found(Candidate(RECORDING, Change()), 0, 0, 0, *whole, xla_steps.of_hosts(rows))]

@@ -24,7 +24,7 @@ from holotrace.core.tables import PROBLEMS, RANK_INFO
 from holotrace.core.trace import RankTrace, hearing
 from holotrace.derive import worth
 from holotrace.derive.device_time import ON_HOST
-from holotrace.diagnosis.symptoms import explained, folded
+from holotrace.diagnosis.job.symptoms import explained, folded
 from holotrace.discovery import Survey
 from holotrace.engine.comparable import Comparison, Recorded, of_ranks, ranks_left_out
 from holotrace.present.figures import figure

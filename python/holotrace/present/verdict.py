@@ -11,8 +11,8 @@ import polars as pl
 
 from holotrace.core.analysis import CAUSES, Finding, by_cost
 from holotrace.diagnosis.causes import is_hidden
-from holotrace.diagnosis.classes import RECORDING
-from holotrace.diagnosis.floors import FLOOR_RATIO
+from holotrace.diagnosis.job.floors import FLOOR_RATIO
+from holotrace.diagnosis.words.classes import RECORDING
 from holotrace.present import exposed, pipeline
 from holotrace.present import format as fmt
 from holotrace.present.wording import sentence

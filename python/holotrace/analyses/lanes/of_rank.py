@@ -11,8 +11,8 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive import call_tree, host_time
 from holotrace.derive.host_activities import INPUT_RANGES
 from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE, MEMORY
-from holotrace.diagnosis import host
-from holotrace.diagnosis.calls import among, host_calls
+from holotrace.diagnosis.rank import host
+from holotrace.diagnosis.rank.calls import among, host_calls
 
 STEP, HOST, IDLE, COPY = "step", "host", "idle", "copy"
 LANES = (STEP, HOST, COMPUTE, COMMUNICATION, COPY, IDLE)

@@ -13,7 +13,7 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive import call_tree
 from holotrace.derive.kernel_kinds import COMPUTE
 from holotrace.derive.names import are_in, distinct
-from holotrace.diagnosis.calls import spans
+from holotrace.diagnosis.rank.calls import spans
 
 # As many times, and as many events of each, as a page of many ranks can carry.
 MOST_WINDOWS, MOST_EVENTS = 8, 300

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from holotrace.diagnosis.classes import RECORDING
+from holotrace.diagnosis.words.classes import RECORDING
 from holotrace.present import format as fmt
 
 LANES = ("step", "host", "compute", "communication", "copy", "idle")

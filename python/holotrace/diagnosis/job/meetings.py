@@ -1,0 +1,197 @@
+"""When ranks would meet, and the job would end, if some of their time were not spent: replay from meeting to meeting.
+
+Between two meetings a rank goes its own way. What it did there stays as long as it was recorded, but for what a change
+removes. A collective ends its transfer after the last rank has come; a rank that stood still for it goes on when it
+ends, and one that computed beside it does not notice. Without changes the replay gives the recorded times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from holotrace.core.native import native
+from holotrace.derive.host_messages import ON_HOSTS
+
+# Work that hosts launched when their device had little or nothing to do, on each rank's own clock: no faster device
+# begins it earlier. Since when the host did something else, for how much of that the device had nothing to do, and when
+# it was launched, if the device still had something to do then.
+LATE = pl.Schema(dict.fromkeys(("rank", "begun_ns", "since_ns", "gap_ns", "launched_ns"), pl.Int64()))
+# When hosts waited for their devices: the last program before the end of that was over when it was ready.
+WAITS = pl.Schema(dict.fromkeys(("rank", "returned_ns", "began_ns", "ready_ns"), pl.Int64()))
+
+Removed = Sequence[tuple[int, float]]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is different in a job that is replayed."""
+
+    # By rank, times at which something ended and how long that took, which it now does not.
+    removed: Mapping[int, Removed] = field(default_factory=dict)
+    # The part of it that hosts do not spend: they launch what comes after it earlier, too.
+    of_hosts: Mapping[int, Removed] = field(default_factory=dict)
+    # By meeting, how long its transfer takes now relative to what it took; 0 for one that is hidden.
+    transfer: Mapping[int, float] = field(default_factory=dict)
+    # What others have a part in: what is hidden later since the host is further ahead, by rank as what is removed.
+    later: Mapping[int, Removed] = field(default_factory=dict)
+    # By rank and time, what can be removed then at most, by this and others that know of such a limit.
+    limits: Mapping[int, Mapping[int, float]] = field(default_factory=dict)
+    # Where that is known, all that hosts do not do, also while their devices work.
+    spent: Mapping[int, Removed] = field(default_factory=dict)
+    # What hosts of XLA spare, by when they launched what comes after it.
+    launched: Mapping[int, Removed] = field(default_factory=dict)
+    # Waits of such hosts that they do without, by when they ended.
+    waits: Mapping[int, frozenset[int]] = field(default_factory=dict)
+
+
+class Meetings:
+    """All meetings of a job, which can be held again."""
+
+    def __init__(
+        self,
+        visits: pl.DataFrame,
+        ends: Mapping[int, int],
+        offsets: Mapping[int, int],
+        *,
+        late: pl.DataFrame | None = None,
+        waits: pl.DataFrame | None = None,
+        waiting: Set[int] = frozenset(),
+    ) -> None:
+        """``visits`` are those of ``arrivals.of_ranks``; ``ends`` is when each rank ended, on its own clock.
+
+        So is what was launched too ``late``, or at all by hosts of which all ``waits`` are known: those of the ranks
+        ``waiting``, which may have none, and of those that have some.
+        """
+        self._ends = {rank: end - offsets.get(rank, 0) for rank, end in ends.items()}
+        ranks = sorted({*ends, *visits["rank"]})
+        self._held = native.Meetings(
+            _as_held(visits),
+            pl.DataFrame(
+                {
+                    "rank": ranks,
+                    "end_ns": [ends.get(rank) for rank in ranks],
+                    "offset_ns": [offsets.get(rank, 0) for rank in ranks],
+                    "is_waiting": [rank in waiting for rank in ranks],
+                },
+                {"rank": pl.Int64, "end_ns": pl.Int64, "offset_ns": pl.Int64, "is_waiting": pl.Boolean},
+            ),
+            pl.DataFrame(schema=LATE) if late is None else late,
+            pl.DataFrame(schema=WAITS) if waits is None else waits,
+        )
+        met = visits.group_by("match").agg("rank")["rank"].to_list()
+        self._groups = _groups(self._ends, {frozenset(ranks) for ranks in met})
+
+    def saved_ns(self, change: Change) -> int:
+        """How much earlier the job ends with the change."""
+        now = self.ends(change)
+        return self.mean_ns(lambda ranks: self._end_ns(ranks) - max(now[rank] for rank in ranks))
+
+    def lasted_ns(self, starts: Mapping[int, int]) -> int:
+        """How long the job takes whose ranks begin then, on its clock."""
+        return self.mean_ns(lambda ranks: self._end_ns(ranks) - min(starts[rank] for rank in ranks))
+
+    def mean_ns(self, of_ranks: Callable[[Set[int]], float]) -> int:
+        """The mean of a time of ranks that meet, over the job: of groups that never meet each rank counts as much."""
+        return round(sum(of_ranks(ranks) * len(ranks) for ranks in self._groups) / max(1, len(self._ends)))
+
+    def meet_others(self, ranks: Set[int]) -> bool:
+        """Whether one of these ranks, or any if none is named, meets another that is not among them."""
+        return any(group - ranks and group & ranks if ranks else len(group) > 1 for group in self._groups)
+
+    def _end_ns(self, ranks: Set[int]) -> int:
+        return max(self._ends[rank] for rank in ranks)
+
+    def ends(self, change: Change) -> dict[int, int]:
+        """When each rank ends with the change."""
+        return self._held.ends(change)
+
+
+def _as_held(visits: pl.DataFrame) -> pl.DataFrame:
+    """What the core needs of visits to hold the meetings again."""
+    of_group = pl.concat_str("group", "group_ranks", ignore_nulls=True)
+    queue = pl.coalesce(pl.col("queue").cast(pl.String), of_group) if "queue" in visits.columns else of_group
+    is_held = pl.col("time_ns") > 0
+    return visits.select(
+        pl.col("match", "rank", "arrival_ns", "left_ns").cast(pl.Int64),
+        pl.col("time_ns").cast(pl.Int64).alias("held_ns"),
+        (pl.col("needed_ns", "ready_ns") - pl.col("clock_offset_ns")).cast(pl.Int64),
+        (pl.struct("rank", queue).rank("dense") - 1).cast(pl.UInt32).alias("queue"),
+        is_held.mean().over("rank", "collective", "group", "group_ranks").cast(pl.Float64).alias("held_ratio"),
+        _has_one_queue(visits),
+        *_kernels(visits),
+    )
+
+
+def _has_one_queue(visits: pl.DataFrame) -> pl.Expr:
+    """Whether what the rank meets others in stands in one queue with all else of that group."""
+    of_all = pl.col("device").is_null() if "device" in visits.columns else pl.lit(value=True)
+    if "operation" in visits.columns:
+        of_all &= ~pl.col("operation").cast(pl.String).str.contains(rf"^{ON_HOSTS}:").fill_null(value=False)
+    return of_all.alias("is_of_one")
+
+
+def _kernels(visits: pl.DataFrame) -> tuple[pl.Expr, pl.Expr]:
+    """The kernel of each visit that is one of several of it, and when that ended; see ``pairs.apart``."""
+    if "message_count" not in visits.columns:
+        return pl.lit(None, pl.UInt32).alias("kernel"), pl.lit(0, pl.Int64).alias("ended_ns")
+    kernel = pl.when(pl.col("message_count") > 1).then(pl.struct("rank", "event_id").rank("dense") - 1)
+    return kernel.cast(pl.UInt32).alias("kernel"), pl.col("ended_ns").cast(pl.Int64)
+
+
+def _groups(ranks: Iterable[int], meetings: Iterable[Set[int]]) -> list[Set[int]]:
+    """The ranks in groups of those that meet, be it through others."""
+    groups: list[Set[int]] = [{rank} for rank in ranks]
+    for met in meetings:
+        if len(groups) < 2:
+            break
+        apart = [group for group in groups if group & met]
+        if len(apart) > 1:
+            groups = [*(group for group in groups if not group & met), set().union(*apart)]
+    return groups
+
+
+def together(changes: list[Change]) -> Change:
+    """All of these changes at once, without what others have a part in."""
+    removed: dict[int, list[tuple[int, float]]] = {}
+    of_hosts: dict[int, list[tuple[int, float]]] = {}
+    spent: dict[int, list[tuple[int, float]]] = {}
+    launched: dict[int, list[tuple[int, float]]] = {}
+    waits: dict[int, frozenset[int]] = {}
+    transfer: dict[int, float] = {}
+    limits: dict[int, dict[int, float]] = {}
+    for change in changes:
+        for rank, ended in change.waits.items():
+            waits[rank] = waits.get(rank, frozenset()) | ended
+        for every, parts_of in (
+            (removed, change.removed),
+            (of_hosts, change.of_hosts),
+            (spent, change.spent),
+            (launched, change.launched),
+        ):
+            for rank, parts in parts_of.items():
+                every.setdefault(rank, []).extend(parts)
+        for match, factor in change.transfer.items():
+            transfer[match] = min(factor, transfer.get(match, 1.0))
+        for rank, most in change.limits.items():
+            limits.setdefault(rank, {}).update(most)
+    for rank, at, ns in _beyond_limits(changes, limits):
+        removed.setdefault(rank, []).append((at, -ns))
+        of_hosts.setdefault(rank, []).append((at, -ns))
+    return Change(removed, of_hosts, transfer, limits=limits, spent=spent, launched=launched, waits=waits)
+
+
+def _beyond_limits(
+    changes: Sequence[Change], limits: Mapping[int, Mapping[int, float]]
+) -> Iterator[tuple[int, int, float]]:
+    """What changes that know of limits remove together beyond these: rank, time and how much."""
+    for rank, most in limits.items():
+        sums = dict.fromkeys(most, 0.0)
+        for change in changes:
+            known = change.limits.get(rank, {})
+            for at, ns in change.removed.get(rank, ()) if known else ():
+                if at in known:
+                    sums[at] += ns
+        yield from ((rank, at, ns - most[at]) for at, ns in sums.items() if ns > most[at])

@@ -1,0 +1,154 @@
+"""How long hosts are in functions, whether or not devices wait: what all ranks have, and what some have beyond."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from holotrace.derive.totals import total
+from holotrace.diagnosis.job.candidates import APART_RATIO, Candidate, Job, Where, by_rank, lower_median, when, who
+from holotrace.diagnosis.rank import account
+from holotrace.diagnosis.words.classes import INPUT, STALLING
+
+# Numbers of steps and addresses of objects make no other thing of a name.
+NUMBERED = r"#\d+$|^(copy-\w+)\.\d+$| at 0x[0-9a-fA-F]+"
+# Evidence: how long a call takes, of those that last.
+CALL_NS = "call_ns"
+# So much of what is worth telling is worth adding to what else the same costs.
+PART_RATIO = 0.2
+# So many ranks can be compared.
+_FEWEST = 2
+# Others that lack so much of what some have beyond them differ as much from each other.
+_BELOW_RATIO = 0.5
+# What takes others nearly as long is not of some ranks.
+ALIKE_RATIO = 0.8
+
+
+@dataclass(frozen=True)
+class Level:
+    """What some ranks, or all, have of a function."""
+
+    table: pl.DataFrame
+    """By rank and step: ``time_ns``, for which the device waits for it, and the part of that, ``part_ns``."""
+    where: Where
+
+
+def times(job: Job) -> pl.DataFrame:
+    """How long each rank's host is in functions in each step, and until when, whether or not its device waits."""
+    times = job.of(account.FUNCTION_TIME).select("rank", "step", "name", "time_ns", "count", "at_ns")
+    return times.with_columns(pl.col("name").str.replace_all(NUMBERED, "$1"))
+
+
+def lasted_ns(found: Candidate) -> float:
+    """How long a call of what is responsible takes: a device may wait in several parts for what its host is in once."""
+    mean_ns = float(found.evidence.get("time_ns", 0)) / max(1, int(found.evidence.get("count", 1)))
+    return max(mean_ns, float(found.evidence.get(CALL_NS, 0)))
+
+
+def everybodys_ratio(cause: str, name: str | None, excess: pl.DataFrame, functions: pl.DataFrame, job: Job) -> float:
+    """Of a function that some ranks' devices wait for, for which part the other hosts are in it while they wait too.
+
+    Their devices then wait in a collective, so that all of it seems to be of the ranks that are last anyway.
+    """
+    if cause not in STALLING or name is None or total(excess["beyond_ns"]) <= job.floor_ns:
+        return 0.0
+    ranks, steps = who(excess, "beyond_ns"), when(excess, "beyond_ns")
+    if len(ranks) > len(job.ranks) / 2:
+        return 0.0
+    same = functions.filter(pl.col("name") == name, pl.col("step").is_in(steps) | pl.lit(not steps))
+    times = dict(same.group_by("rank").agg(pl.col("time_ns").sum()).iter_rows())
+    others = lower_median(pl.Series([times.get(rank, 0) for rank in job.ranks if rank not in ranks]))
+    own = [float(times.get(rank, 0)) for rank in ranks]
+    if not PART_RATIO * max(own) < others <= ALIKE_RATIO * max(own):
+        return float(0 < others > PART_RATIO * max(own))
+    beyond_ns = total(excess.filter(pl.col("rank").is_in(ranks))["beyond_ns"])
+    return 1 - min(1.0, sum(max(0.0, time - others) for time in own) / max(1.0, beyond_ns))
+
+
+def is_named(name: str | None) -> pl.Expr:
+    """Whether a row is of what is called so, or has no name where that has none."""
+    return pl.col("name").eq_missing(pl.lit(name, pl.String))
+
+
+def within(table: pl.DataFrame, name: str | None, functions: pl.DataFrame) -> pl.DataFrame:
+    """The table with the part of ``time_ns`` for which the rank's host can have been in the function, ``own_ns``."""
+    times = functions.filter(is_named(name)).group_by("rank", "step").agg(host_ns=pl.col("time_ns").sum())
+    known = table.join(times, on=["rank", "step"], how="left", nulls_equal=True)
+    return known.with_columns(own_ns=pl.min_horizontal("time_ns", pl.col("host_ns").fill_null(0)))
+
+
+def with_spent(found: Candidate, cause: str, name: str | None, functions: pl.DataFrame, job: Job) -> Candidate:
+    """The cause with how long its hosts are in the function, also while their devices work.
+
+    Of what others are in it, too, only the rest is of some ranks.
+    """
+    if cause not in STALLING or name is None:
+        return found
+    times = functions.filter(name=name).group_by("rank", "step").agg(pl.col("time_ns").sum(), pl.col("at_ns").max())
+    # Those that are not in it have none.
+    others = pl.col("time_ns").sort(descending=True).get(len(job.ranks) // 2, null_on_oob=True).fill_null(0)
+    usual_ns = others.over("step") if found.ranks else pl.lit(0)
+    own = times.with_columns(ns=pl.col("time_ns") - pl.min_horizontal("time_ns", usual_ns)).filter(
+        pl.col("ns") > 0, pl.col("rank").is_in(found.ranks or job.ranks)
+    )
+    # What one of the ranks has beyond the others is no matter of all.
+    calls = functions.filter(pl.col("name") == name, pl.col("rank").is_in(found.ranks or job.ranks))
+    of_ranks = calls.group_by("rank").agg(call_ns=pl.col("time_ns").sum() / pl.col("count").sum())
+    spent = by_rank(own.with_columns(time_ns="ns").drop_nulls("at_ns").sort("rank", "at_ns"))
+    lasted_ns = round(lower_median(of_ranks["call_ns"])) if of_ranks.height else 0
+    evidence = {**found.evidence, CALL_NS: lasted_ns} if cause == INPUT else found.evidence
+    return replace(found, change=replace(found.change, spent=spent), evidence=evidence)
+
+
+def levels(
+    cause: str, name: str | None, excess: pl.DataFrame, functions: pl.DataFrame, job: Job
+) -> tuple[Level, Level] | None:
+    """What some ranks have of a function beyond the others, and what all have, which are two causes.
+
+    Each alone removes as much of the time that the device waits for the function as the host is in it for that. Null
+    where it is one thing: of all ranks alike, or of some.
+
+    Args:
+        cause: The class of what hosts do.
+        name: The function's.
+        excess: By rank and step, for how long the device waits for it, ``time_ns``.
+        functions: What ``times`` returns.
+        job: The job.
+    """
+    if cause not in STALLING or name is None:
+        return None
+    by_rank = functions.filter(name=name).group_by("rank", "step").agg(host_ns=pl.col("time_ns").sum())
+    # Of a pipeline only some ranks read input.
+    peers = sorted(set(by_rank["rank"]))
+    waiting = excess.select("rank", "step", "time_ns").filter(pl.col("rank").is_in(peers))
+    known = waiting.join(by_rank, on=["rank", "step"], how="full", nulls_equal=True, coalesce=True)
+    usual = pl.col("host_ns").quantile(0.5, "lower").over("step")
+    known = known.with_columns(pl.col("time_ns", "host_ns").fill_null(0)).with_columns(usual_ns=usual)
+    known = known.with_columns(beyond_ns=pl.col("host_ns") - pl.min_horizontal("host_ns", "usual_ns"))
+    if len(peers) < _FEWEST or total(known["beyond_ns"]) <= job.floor_ns:
+        return None
+    ranks = who(known, "beyond_ns")
+    is_own = pl.col("rank").is_in(ranks)
+    of_rank = known.group_by("rank").agg(pl.col("beyond_ns", "usual_ns", "host_ns").sum())
+    own, others = of_rank.filter(is_own), of_rank.filter(~is_own)
+    usual_ns = lower_median(of_rank["usual_ns"])
+    least_ns = lower_median(own["beyond_ns"])
+    is_of_some = len(ranks) <= len(peers) / 2 and least_ns > job.floor_ns
+    # By so much others differ from each other by chance, as far below what is usual as beyond it.
+    is_apart = max(others["beyond_ns"].to_list(), default=0) < APART_RATIO * least_ns
+    below_ns = others.select(pl.col("usual_ns").cast(pl.Int64) - pl.col("host_ns").cast(pl.Int64)).to_series()
+    is_apart &= max(below_ns.to_list(), default=0) < _BELOW_RATIO * least_ns
+    # What others are in it for nearly as long differs by chance.
+    is_apart &= usual_ns <= ALIKE_RATIO * (usual_ns + least_ns)
+    if not (is_of_some and is_apart and usual_ns > job.floor_ns and usual_ns > PART_RATIO * least_ns):
+        return None
+    parts = known.with_columns(
+        own_ns=pl.when(is_own).then(pl.min_horizontal("time_ns", "beyond_ns")).otherwise(0),
+        common_ns=pl.min_horizontal("time_ns", "usual_ns"),
+    )
+    everybody = () if len(peers) == len(job.ranks) > 1 else tuple(peers)
+    return (
+        Level(parts.with_columns(part_ns="own_ns"), Where(ranks, when(known.filter(is_own), "beyond_ns"))),
+        Level(parts.with_columns(part_ns="common_ns"), Where(everybody, when(known, "usual_ns"))),
+    )

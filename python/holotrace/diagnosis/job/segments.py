@@ -1,0 +1,78 @@
+"""What ranks computed between meetings: which of it can be compared, and where they took longer than others."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from holotrace.derive.totals import total
+from holotrace.diagnosis.job.candidates import Job
+
+
+def until_one_ends(segments: pl.DataFrame, job: Job) -> pl.DataFrame:
+    """The segments but for those of steps after the last that all ranks computed in.
+
+    Recordings end with their hosts' steps, and devices of a host that is further ahead get to fewer of the last ones.
+    """
+    computed = segments.filter(pl.col("time_ns") > 0).group_by("step").agg(pl.col("rank").n_unique())
+    last = computed.filter(pl.col("rank") == len(job.ranks))["step"].max()
+    return segments if last is None else segments.filter((pl.col("step") <= last).fill_null(value=True))
+
+
+def met(segments: pl.DataFrame, job: Job) -> pl.DataFrame:
+    """The segments with the meeting that the rank left next, ``match``; those of one meeting can be compared.
+
+    So can those ``is_beside`` it, and those before the rank came to it. Only meetings that held most of their ranks up
+    count: what is computed beside one may be done before or after it.
+    """
+    holds = (pl.col("time_ns") > 0).mean().over("match") > 0.5
+    left = (
+        job.visits.filter(holds)
+        .select(
+            "rank",
+            "match",
+            end_ns=pl.col("left_ns") + pl.col("clock_offset_ns"),
+            came_ns=pl.col("arrival_ns") + pl.col("clock_offset_ns"),
+        )
+        .sort("end_ns")
+    )
+    order = segments.drop("match", "end_ns", "is_beside", strict=False).with_row_index("place").sort("at_ns")
+    with_next = order.join_asof(
+        left, left_on="at_ns", right_on="end_ns", by="rank", strategy="forward", check_sortedness=False
+    )
+    is_beside = (pl.col("start_ns") >= pl.col("came_ns")).fill_null(value=False)
+    known = with_next.sort("place").with_columns(pl.col("match").fill_null(2**32 - 1), is_beside=is_beside)
+    return known.drop("place", "end_ns", "came_ns")
+
+
+def placed(segments: pl.DataFrame, beyond: pl.DataFrame, *, less: bool = False) -> pl.DataFrame:
+    """Segments with the part of each that makes up what its rank and step has beyond others, ``part_ns``.
+
+    It is where the rank took longer than the others from one meeting to the next, or ``less``; where nobody was
+    met, all over.
+    """
+    where = ["step", "match", "is_beside"]
+    key = ["rank", *where]
+    between = (
+        segments.group_by(key)
+        .agg(own_ns=pl.col("time_ns").sum())
+        .with_columns(
+            others=pl.len().over(where),
+            usual_ns=pl.col("own_ns").quantile(0.5, "lower").over(where),
+        )
+    )
+    own_ns, usual_ns = pl.col("own_ns").cast(pl.Int64), pl.col("usual_ns").cast(pl.Int64)
+    differs_ns = usual_ns - own_ns if less else own_ns - usual_ns
+    longer = pl.when(pl.col("others") > 1).then(differs_ns.clip(lower_bound=0)).otherwise(0)
+    between = between.with_columns(longer_ns=longer).with_columns(all_ns=pl.col("longer_ns").sum().over("rank", "step"))
+    shares = segments.join(between, on=key, how="left", nulls_equal=True).join(
+        beyond.select("rank", "step", "beyond_ns", step_ns="time_ns"), on=["rank", "step"], nulls_equal=True
+    )
+    here = pl.when(pl.col("all_ns") > 0).then(pl.col("longer_ns") / pl.col("all_ns") / pl.col("own_ns"))
+    # No more than there is.
+    part = (pl.col("beyond_ns") * pl.col("time_ns") * here.otherwise(1 / pl.col("step_ns"))).fill_nan(0)
+    return shares.with_columns(part_ns=pl.min_horizontal(part.fill_null(0), "time_ns"))
+
+
+def beyond_ratio(beyond: pl.DataFrame) -> float:
+    """How much longer ranks compute than others."""
+    return total(beyond["beyond_ns"]) / max(1.0, total(beyond["time_ns"]) - total(beyond["beyond_ns"]))

@@ -1,0 +1,110 @@
+"""What devices of a rank computed: between meetings with others, by kernel, and beside its steps."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from holotrace.core.plans import done, without
+from holotrace.core.tables import CPU_OPS, STEPS
+from holotrace.core.trace import RankTrace
+from holotrace.derive import busy, intervals
+from holotrace.derive.names import distinct
+from holotrace.diagnosis.rank import kernels
+from holotrace.diagnosis.rank.calls import beside_the_step
+
+OPERATORS = CPU_OPS.only("name", "external", "input_dims")
+_BEFORE_TURNS = -1
+
+
+def between_meetings(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
+    """How long the device computed between two meetings, by step."""
+    spans = intervals.subtract(rank.cached(busy.of).computing, rank.cached(beside_the_steps))
+    if spans.is_empty():
+        return spans.clear()
+    ran = kernels.computing(rank, "start_ns", "step")
+    # A step's work is told from the next one's, also where nobody is met in between.
+    begun = ran.group_by("step").agg(pl.col("start_ns").min())["start_ns"]
+    ends = pl.Series([spans["start_ns"].min(), spans["end_ns"].max()], dtype=pl.Int64)
+    bounds = distinct(pl.concat([edges, begun, ends])).sort()
+    computed = intervals.covered_between_ns(spans, bounds)
+    return pl.DataFrame({"start_ns": bounds[:-1], "at_ns": _ended(spans, bounds), "time_ns": computed}).with_columns(
+        step=_steps_of_work(rank, bounds), count=1
+    )
+
+
+def _ended(spans: pl.DataFrame, bounds: pl.Series) -> pl.Series:
+    """When computing ended between each two bounds: what the host waits for is over then, and not at the second."""
+    last = pl.lit(spans["start_ns"]).search_sorted(pl.col("until_ns")).cast(pl.Int64) - 1
+    until = pl.min_horizontal(pl.lit(spans["end_ns"]).gather(last.clip(lower_bound=0)), "until_ns")
+    between = pl.DataFrame({"since_ns": bounds[:-1], "until_ns": bounds[1:]})
+    return between.select(pl.when(until > pl.col("since_ns")).then(until).otherwise("until_ns")).to_series()
+
+
+def _steps_of_work(rank: RankTrace, bounds: pl.Series) -> pl.Series:
+    """The step that the device worked for most from each of the times to the next, by the kernels that begin there.
+
+    Some of the next step may begin on another queue before the last ones of a step.
+    """
+    ran = kernels.computing(rank, "start_ns", "end_ns", "step")
+    place = pl.lit(bounds).search_sorted(pl.col("start_ns"), side="right") - 1
+    most = done(
+        ran.lazy()
+        .group_by("step", place=place.cast(pl.Int64))
+        .agg(time_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
+        .sort("time_ns", "step", descending=[True, False])
+        .unique("place", keep="first")
+        .select("place", "step")
+    )
+    every = pl.DataFrame({"place": range(len(bounds) - 1)}, schema={"place": pl.Int64})
+    # Where none begins, it is for that of the next; what is before the first turn of a recording is a part of one.
+    if rank[STEPS].is_empty():
+        most = most.with_columns(pl.col("step").fill_null(_BEFORE_TURNS))
+    filled_up = every.join(most, on="place", how="left", maintain_order="left")["step"].backward_fill()
+    steps: pl.Series = filled_up.replace(_BEFORE_TURNS, None)
+    return steps
+
+
+def by_kernel(rank: RankTrace) -> pl.DataFrame:
+    """Kernels by what was launched how: those of equal name, grid, block and shapes do equal work."""
+    ran = kernels.computing(rank, "event_id", "name", "start_ns", "end_ns", "step", *kernels.HOW)
+    beside = rank.cached(beside_the_steps)["event_id"]
+    if len(beside):
+        ran = ran.filter(~pl.col("event_id").is_in(pl.lit(beside).implode()))
+    ran = ran.hstack([kernels.beside_ns(ran, rank)])
+    operators = (
+        rank[OPERATORS]
+        .lazy()
+        .join(ran.lazy(), on="external", how="semi")
+        .unique("external")
+        .select("external", operator="name", dims="input_dims")
+    )
+    text = [pl.col(name).cast(pl.String).fill_null("") for name in ("grid", "block", "dims")]
+    labels = ("name", "grid", "block", "operator", "dims")
+    return done(
+        ran.lazy()
+        .join(operators, on="external", how="left", maintain_order="left")
+        .select("step", "start_ns", "event_id", *labels, "beside_ns", time_ns=pl.col("end_ns") - pl.col("start_ns"))
+        .group_by("step", *labels)
+        .agg(
+            pl.col("time_ns", "beside_ns").sum(),
+            pl.col("start_ns", "event_id").min(),
+            count=pl.len(),
+            beside_count=(pl.col("beside_ns") > 0).sum(),
+        )
+        # Labels are numbers until there are few of them.
+        .with_columns(pl.col("operator").cast(pl.String))
+        .sort("step", "name", "grid", "block", "operator", "dims")
+        .select(
+            "step",
+            *("time_ns", "count", "beside_ns", "beside_count", "start_ns", "event_id", "operator"),
+            pl.col("name").cast(pl.String),
+            detail=pl.concat_str(text, separator="|"),
+        )
+    )
+
+
+def beside_the_steps(rank: RankTrace) -> pl.DataFrame:
+    """Kernels that are no work of the step, each with the ``cause`` and the ``name`` of what launched it."""
+    ran = kernels.computing(rank, "event_id", "device", "start_ns", "end_ns", "launch_id", "step")
+    beside = without(ran, "device", "launch_id").hstack(beside_the_step(rank, ran))
+    return beside.clear() if beside["cause"].null_count() == beside.height else beside.drop_nulls("cause")

@@ -1,0 +1,151 @@
+"""Computing that takes longer than it needs to: in a wide type, by kernels far from the limits, or more than needed."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from holotrace.core.plans import done
+from holotrace.core.trace import RankTrace
+from holotrace.derive import modelled_work
+from holotrace.diagnosis.rank import needless, unfused
+from holotrace.diagnosis.words.classes import INEFFICIENT, WRONG_TYPE
+
+READS = unfused.READS
+# Units for fp32 do so many times less than those for narrow types, where these are used at all.
+FP32_TIMES = 5
+_NARROW = "BFloat16|Half|Float8|char"
+# Kernels that compute on the units for fp32, and what products reach of their limits: in fp32 0.72 to 0.80 on an H100,
+# and with TF32 instead of it 0.61.
+_FP32_KERNELS = r"(?i)simt|sgemm|ffma"
+LIMITED_RATIO, MOST_RATIO, TF32_RATIO = 0.4, 1.05, 0.6
+# What products in fp32 reach of the peak where sizes are unknown, and names of kernels that are products.
+_FP32_RATIO, _PRODUCTS = 0.75, r"(?i)gemm|fprop|dgrad|wgrad|conv"
+# Some compute on the units for fp32 what has a narrower type.
+_NARROW = r"(?i)bfloat16|bf16|f16|half"
+# Healthy kernels reach most of what the device's limits allow for their shapes; one that is far from it a fifth.
+FAR_RATIO, USUAL_RATIO = 0.2, 0.4
+_PRODUCT = "gemm"
+# Kind of the rows of ``account`` that these are.
+SLOW_WORK = "slow-work"
+_SCHEMA = {
+    **dict.fromkeys(("step", "start_ns", "end_ns", "time_ns"), pl.Int64()),
+    "cause": pl.String(),
+    "event_id": pl.UInt32(),
+    **dict.fromkeys(("name", "detail"), pl.String()),
+}
+
+
+def calls(rank: RankTrace) -> pl.DataFrame:
+    """Calls of operators that compute much longer than the rank's others do for as much work.
+
+    Returns ``step``, ``start_ns``, ``end_ns``, ``time_ns`` (what is too much), ``cause``, ``name`` (the operator),
+    ``detail`` (its shapes) and ``event_id`` (its longest kernel).
+    """
+    every = rank.cached(modelled_work.modelled).with_columns(modelled_work.limits())
+    device = rank.cached(modelled_work.device_of)
+    tf32 = None if device is None else device.peak("tf32", is_matrix=True)
+    fp32 = None if device is None else device.peak("fp32", is_matrix=False)
+    long = every.lazy().filter(pl.col("roof_ns") > 0, pl.col("span_ns") >= unfused.LONG_NS)
+    known = ("op_id", "time_ns", "cause", pl.col("name").cast(pl.String), pl.col("input_dims").cast(pl.String))
+    slow = with_excess(long, None if tf32 is None else tf32 / 1e9).select(known)
+    times = tf32 / fp32 if tf32 and fp32 else 1.0
+    unknown = of_unknown_sizes(every.lazy(), modelled_work.events(rank).lazy(), times).select(known)
+    slow = pl.concat([slow, unknown]).rename({"input_dims": "detail"})
+    ways = (unfused.attention, unfused.optimizer, needless.slice_gradients, needless.channels_first)
+    # What a call is too long for has one cause: what lets it go away before what makes it faster.
+    both = pl.concat([*(way(rank, every) for way in ways), done(slow)])
+    if both.is_empty():
+        return pl.DataFrame(schema=_SCHEMA)
+    told = both.lazy().filter(pl.col("time_ns") > 0)
+    first, step_of = told.unique("op_id", keep="first", maintain_order=True), every.lazy().select("op_id", "step")
+    chosen = done(first.join(step_of, on="op_id", maintain_order="left")).lazy()
+    work = modelled_work.events(rank).lazy().join(chosen.select("op_id"), on="op_id", how="semi")
+    spans = (
+        work.sort("start_ns", "event_id")
+        .group_by("op_id", maintain_order=True)
+        .agg(
+            pl.col("start_ns").min(),
+            pl.col("end_ns").max(),
+            pl.col("event_id").sort_by(pl.col("end_ns") - pl.col("start_ns"), descending=True).first(),
+        )
+    )
+    found = chosen.join(spans, on="op_id", maintain_order="left")
+    return done(found.select("step", "start_ns", "end_ns", "time_ns", "cause", "event_id", "name", "detail"))
+
+
+def with_excess(calls: pl.LazyFrame, tf32: float | None) -> pl.LazyFrame:
+    """The calls with how much longer each takes than it would at the rate of others, ``time_ns``, and why, ``cause``.
+
+    Where no product is in a narrow type, those in fp32 are held against the device's peak for ``tf32``, per nanosecond.
+    """
+    # Step by step, since windows that several expressions share would be looked at for each of them.
+    is_product, is_narrow, is_wide, is_far = (pl.col(f"_is_{what}") for what in ("product", "narrow", "wide", "far"))
+    is_exact = pl.col("confidence") == "exact"
+    most = pl.col("peak_flops").filter(is_product & is_narrow).max()
+    narrow = is_product & is_narrow & (pl.col("peak_flops") == pl.col("_most"))
+    # How near to their limits the others of its kind come.
+    kind = ["category", "bound_by"]
+    usual = pl.col("roof_ns").filter(~is_far).sum().over(kind) / pl.col("span_ns").filter(~is_far).sum().over(kind)
+    is_slow = is_far & (pl.col("_usual") > USUAL_RATIO)
+    saved = (
+        pl.when(is_wide)
+        .then(pl.col("span_ns") - pl.col("flops") / pl.col("_rate"))
+        .when(pl.col("_tf32_ns").is_not_null())
+        .then(pl.col("span_ns") - pl.col("_tf32_ns"))
+        .when(is_slow)
+        .then(pl.col("span_ns") - pl.col("roof_ns") / pl.col("_usual"))
+    )
+    is_wrong = is_wide | pl.col("_tf32_ns").is_not_null()
+    return (
+        calls.with_columns(
+            _is_product=pl.col("category") == _PRODUCT,
+            _is_narrow=pl.col("input_types").cast(pl.String).str.contains(_NARROW),
+        )
+        .with_columns(_most=most)
+        .with_columns(_is_wide=is_product & ~is_narrow & (pl.col("peak_flops") * FP32_TIMES <= pl.col("_most")))
+        .with_columns(
+            _rate=pl.col("flops").filter(narrow).sum() / pl.col("span_ns").filter(narrow).sum(),
+            _tf32_ns=_in_tf32(tf32, is_product & ~is_narrow.any() & is_exact),
+            _is_far=is_exact & (pl.col("roof_ns") < FAR_RATIO * pl.col("span_ns")) & ~is_wide.fill_null(value=False),
+        )
+        .with_columns(_usual=usual)
+        .with_columns(
+            time_ns=saved.fill_nan(None).round().cast(pl.Int64),
+            cause=pl.when(is_wrong).then(pl.lit(WRONG_TYPE)).otherwise(pl.lit(INEFFICIENT)),
+        )
+    )
+
+
+def of_unknown_sizes(calls: pl.LazyFrame, work: pl.LazyFrame, times: float) -> pl.LazyFrame:
+    """Products in fp32 of which no size was recorded, ``time_ns`` what they take longer than with TF32, and ``cause``.
+
+    The units for fp32 limit them, so that their time tells what they compute. Calls of which no sizes are known may run
+    different kernels, though nothing else tells them apart.
+
+    Args:
+        calls: As of ``with_excess``.
+        work: What the calls launched, as of ``modelled_work.events``.
+        times: How many times as much the device does with TF32 as on the units for fp32.
+    """
+    kernel = pl.col("name").cast(pl.String)
+    is_wide = kernel.str.contains(_FP32_KERNELS) & kernel.str.contains(_PRODUCTS) & ~kernel.str.contains(_NARROW)
+    wide = work.filter(pl.lit(times >= FP32_TIMES), is_wide).group_by("op_id").agg(wide_ns=pl.col("share_ns").sum())
+    needed_ratio = _FP32_RATIO / (TF32_RATIO * times)
+    found = calls.filter(pl.col("input_dims").is_null()).join(wide, on="op_id", maintain_order="left")
+    return found.filter(pl.col("wide_ns") >= unfused.LONG_NS).with_columns(
+        time_ns=((1 - needed_ratio) * pl.col("wide_ns")).round().cast(pl.Int64), cause=pl.lit(WRONG_TYPE)
+    )
+
+
+def _in_tf32(peak: float | None, is_asked: pl.Expr) -> pl.Expr:
+    """How long products would take with TF32, of those that the units for fp32 limit; null for all others."""
+    if peak is None:
+        return pl.lit(None, pl.Float64())
+    of_peak = pl.col("flops") / pl.col("span_ns") / pl.col("peak_flops")
+    is_limited = (
+        pl.col("kernel").cast(pl.String).str.contains(_FP32_KERNELS)
+        & of_peak.is_between(LIMITED_RATIO, MOST_RATIO)
+        & (pl.col("peak_flops") * FP32_TIMES <= peak)
+    )
+    least = pl.max_horizontal(pl.col("flops") / peak, pl.col("moved_bytes") / pl.col("peak_bytes"))
+    return pl.when(is_asked & is_limited).then(least / TF32_RATIO)

@@ -1,0 +1,54 @@
+"""Kernels of a rank as causes look at them: with the step, or the turn, that launched each."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from holotrace.core.tables import DEVICE_EVENTS
+from holotrace.core.trace import RankTrace
+from holotrace.derive import busy, intervals
+from holotrace.derive.kernel_kinds import COMPUTE
+from holotrace.diagnosis.rank import rounds
+from holotrace.diagnosis.rank.xla import gaps as xla_gaps
+
+# What tells how a kernel was launched.
+HOW = ("external", "grid", "block")
+READ = DEVICE_EVENTS.only(
+    *("event_id", "name", "kind", "device", "start_ns", "end_ns", "launch_id", "launch_ns", "step"), *HOW
+)
+# Kernels that take so much longer do so for a reason, and not as the same kernel does now and then.
+APART_RATIO = 1.1
+
+
+def every(rank: RankTrace) -> pl.DataFrame:
+    """All events of devices, with the columns of ``READ``."""
+    return rounds.of_kernels(rank[READ], rank)
+
+
+def computing(rank: RankTrace, *columns: str) -> pl.DataFrame:
+    """These columns of the kernels that compute: none where only programs are recorded, which may wait for others."""
+    kernels = rank.cached(every)
+    is_computing = (kernels["kind"] == COMPUTE) & (not xla_gaps.has_only_programs(rank))
+    return pl.DataFrame([kernels[name].filter(is_computing) for name in columns])
+
+
+def beyond_others(rank: RankTrace) -> pl.LazyFrame:
+    """By how much each kernel takes longer in steps on the device that it takes the longest: name, time_ns and count.
+
+    Only where that is more than equal work of healthy devices differs.
+    """
+    lasted = (pl.col("end_ns") - pl.col("start_ns")).sum()
+    took = computing(rank, "device", "name", "step", "start_ns", "end_ns").lazy()
+    by_device = took.group_by("device", "name", "step").agg(time_ns=lasted)
+    usual = pl.col("time_ns").quantile(0.5, "lower").cast(pl.Int64)
+    each = by_device.group_by("name", "step").agg(pl.col("time_ns").max(), usual_ns=usual)
+    apart = each.filter(pl.col("time_ns") > APART_RATIO * pl.col("usual_ns"))
+    return apart.group_by("name").agg(time_ns=(pl.col("time_ns") - pl.col("usual_ns")).sum(), count=pl.len())
+
+
+def beside_ns(ran: pl.DataFrame, rank: RankTrace) -> pl.Series:
+    """How long each of these kernels took if anything was communicated meanwhile, else 0."""
+    lasted_ns = ran["end_ns"] - ran["start_ns"]
+    is_alone = intervals.uncovered_ns(ran, rank.cached(busy.of).communicating) >= lasted_ns
+    found: pl.Series = lasted_ns * (~is_alone).cast(pl.Int64)
+    return found.alias("beside_ns")

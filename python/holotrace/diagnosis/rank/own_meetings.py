@@ -1,0 +1,218 @@
+"""When a rank came to others and went on, and what of that was only because of its own host."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from holotrace.core.plans import constant, done
+from holotrace.core.source import STEPS_ARE_NUMBERED
+from holotrace.core.tables import STEPS, XLA_OPS
+from holotrace.core.trace import RankTrace
+from holotrace.derive import busy, collectives, intervals
+from holotrace.derive.host_messages import ON_HOSTS, PAIR
+from holotrace.derive.kernel_kinds import COMMUNICATION
+from holotrace.derive.names import distinct
+from holotrace.diagnosis.rank import host, kernels, pairs
+from holotrace.diagnosis.rank.calls import host_calls
+from holotrace.diagnosis.rank.nearly_late import ROUNDED_NS
+from holotrace.diagnosis.rank.xla import gaps as xla_gaps
+from holotrace.diagnosis.words.classes import SYNCHRONIZATION
+
+# What starts so soon after the work before it on its queue was waiting for that.
+_QUEUED_NS = 10_000
+_GPU = "/device:GPU"
+_OPS = XLA_OPS.only("event_id", "stream", "is_collective")
+READS = (_OPS, xla_gaps.RUNS)
+_TOLD = pl.Schema({"cause": pl.String(), "name": pl.String()})
+_QUEUE = ("group", "group_ranks")
+# Steps have as many of these.
+_SAME = [*_QUEUE, "operation", "device"]
+
+
+def of_rank(rank: RankTrace, base: int) -> pl.DataFrame:
+    """Collectives and messages of a rank, on the clock of the job, which is ``base`` later than that of the file."""
+    meetings = pairs.paired(rank.cached(collectives.calls), rank)
+    if not (barriers := collectives.barriers(rank)).is_empty():
+        barriers = barriers.select(pl.col(name).cast(dtype) for name, dtype in meetings.schema.items())
+        meetings = pl.concat([meetings, barriers]).sort("start_ns", "end_ns", "event_id")
+    meetings = _numbered(meetings, rank)
+    if rank[STEPS].is_empty():
+        turns = rank.cached(kernels.every).select("event_id", "step").unique("event_id")
+        meetings = meetings.drop("step").join(turns, on="event_id", how="left", maintain_order="left")
+    meetings = _without_late(meetings, rank, base)
+    meetings = meetings.with_columns(
+        time_ns=_held_ns(meetings, rank, base),
+        needed_ns=_needed_ns(meetings, rank, base),
+        ready_ns=_ready_ns(meetings, rank, base),
+    )
+    return meetings.hstack(_held_back(meetings, rank, base)).hstack([_queues(meetings, rank)])
+
+
+def _queues(meetings: pl.DataFrame, rank: RankTrace) -> pl.Series:
+    """The queue of each that is a kernel of a GPU in a profile of XLA, which has one for all groups; else null."""
+    if rank[xla_gaps.RUNS].is_empty() or not rank[xla_gaps.RUNS]["plane"].cast(pl.String).str.starts_with(_GPU).any():
+        return constant("queue", None, meetings.height, pl.Int64())
+    of_gpu = rank.where(_OPS, pl.col("is_collective")).select("event_id", queue="stream").unique("event_id")
+    return meetings.select("event_id").join(of_gpu, on="event_id", how="left", maintain_order="left")["queue"]
+
+
+def _numbered(meetings: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
+    """The meetings of programs of XLA by the numbers of their steps, if these are the same in every profile of the job.
+
+    Otherwise their order would tell which belong together, and their ends from where on: programs wait for some of what
+    they exchange long after it is over.
+    """
+    if not xla_gaps.is_xla(rank) or not rank.metadata.get(STEPS_ARE_NUMBERED):
+        return meetings
+    return meetings.with_columns(sequence=pl.coalesce("sequence", "step", before_the_first(meetings)))
+
+
+def before_the_first(meetings: pl.DataFrame) -> pl.Series:
+    """The steps of what programs exchanged that had been launched before the recording; null for all else.
+
+    Devices run programs in the order of their launches, so that the steps before the first of the recording are those
+    right before it, if each that was recorded has as many of the same.
+    """
+    of_step = meetings.drop_nulls("step").group_by(*_SAME, "step").agg(pl.len(), pl.col("start_ns").min())
+    # The recording may end in the last.
+    whole = of_step.filter(pl.col("step") < pl.col("step").max().over(_SAME))
+    in_a_row = pl.col("step").max() - pl.col("step").min() + 1 == pl.len()
+    usual = whole.group_by(_SAME).agg(
+        pl.col("len").first(),
+        first_step=pl.col("step").min(),
+        first_ns=pl.col("start_ns").min(),
+        is_usual=in_a_row & (pl.col("len").n_unique() == 1),
+    )
+    known = meetings.join(usual.filter("is_usual"), on=_SAME, how="left", nulls_equal=True, maintain_order="left")
+    is_before = (pl.col("step").is_null() & (pl.col("start_ns") < pl.col("first_ns"))).fill_null(value=False)
+    later = is_before.cast(pl.Int64).cum_sum(reverse=True).over(_SAME, order_by="start_ns")
+    number = pl.col("first_step") - 1 - (later - 1) // pl.col("len").cast(pl.Int64)
+    told: pl.Series = known.select(pl.when(is_before).then(number)).to_series()
+    return told.alias("sequence")
+
+
+def edges(meetings: pl.DataFrame, base: int) -> pl.Series:
+    """The times at which the rank came to others or went on, on the clock of the file; in between is one segment."""
+    blocked = pl.col("end_ns") - pl.col("time_ns")
+    times: pl.Series = (
+        pl.concat([meetings["start_ns"], meetings.select(blocked).to_series(), meetings["end_ns"]]) - base
+    )
+    found: pl.Series = distinct(times).sort()
+    return found
+
+
+def _without_late(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.DataFrame:
+    """The meetings without the time in which their rank waited for its host, which hid none of it."""
+    if xla_gaps.is_xla(rank) or meetings.is_empty() or rank.cached(host.late).is_empty():
+        return meetings.hstack([constant("is_late", False, meetings.height)])
+    gaps = rank.cached(host.late).sort("start_ns")
+    spans = meetings.select(pl.col("start_ns", "end_ns") - base)
+    late_ns = spans["end_ns"] - spans["start_ns"] - intervals.uncovered_ns(spans, gaps)
+    last = spans.lazy().select("end_ns").with_row_index("place").sort("end_ns")
+    ended = done(
+        last.join_asof(
+            gaps.lazy().select("start_ns", until_ns="end_ns"),
+            left_on="end_ns",
+            right_on="start_ns",
+            strategy="backward",
+            allow_exact_matches=False,
+            check_sortedness=False,
+        ).sort("place")
+    )
+    return meetings.with_columns(
+        exposed_ns=(pl.col("exposed_ns") - late_ns).clip(lower_bound=0),
+        is_late=(ended["end_ns"] < ended["until_ns"]).fill_null(value=False),
+    )
+
+
+def _held_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
+    """How long each collective held the rank up: until it ended nothing was computed for so long.
+
+    What waits for its end may seem to begin a little before that, since files round times.
+    """
+    spans = rank.cached(busy.of).computing
+    if spans.is_empty() or meetings.is_empty():
+        return meetings["exposed_ns"]
+    end_ns = pl.col("end_ns") - base
+    before = pl.lit(spans["start_ns"]).search_sorted(end_ns - ROUNDED_NS).cast(pl.Int64) - 1
+    computed_ns = pl.lit(spans["end_ns"]).gather(before.clip(lower_bound=0))
+    alone_ns = pl.min_horizontal("exposed_ns", end_ns - pl.max_horizontal(computed_ns, pl.col("start_ns") - base))
+    held = meetings.select(pl.when(before >= 0).then(alone_ns).otherwise("exposed_ns")).to_series()
+    lasting: pl.Series = held * ((held > host.MIN_GAP_NS) & ~meetings["is_late"]).cast(pl.Int64)
+    return lasting
+
+
+def _held_back(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.DataFrame:
+    """What kept the host from launching each collective that began as late as it was launched: ``cause``, ``name``.
+
+    It is a wait since the step's first, as what was waited for before that is what the step before has computed.
+    """
+    if xla_gaps.is_xla(rank) or meetings.is_empty() or rank.cached(host_calls).is_empty():
+        return pl.DataFrame({"cause": [None] * meetings.height, "name": [None] * meetings.height}, schema=_TOLD)
+    first = meetings.select(first_ns=pl.col("start_ns").min().over("step", "group", "group_ranks") - base)
+    held = host.held_back(rank, meetings["event_id"]).with_columns(meetings["exposed_ns"], first["first_ns"])
+    # It would have been hidden if it had been on its way for so much longer.
+    is_held = (pl.col("held_ns") >= pl.col("exposed_ns")) & (pl.col("exposed_ns") > 0)
+    is_held &= pl.col("returned_ns") > pl.col("first_ns")
+    return held.select(
+        cause=pl.when(is_held).then(pl.lit(SYNCHRONIZATION)), name=pl.when(is_held).then("responsible")
+    ).cast(_TOLD)
+
+
+def _ready_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
+    """When what was communicated had been computed, of meetings that stood in their queue behind others; else null.
+
+    They waited for what was launched before them, unless some of their kind begin before that has ended.
+    """
+    left = pl.col("end_ns").cum_max().shift(1).over(_QUEUE, order_by="start_ns")
+    is_queued = (pl.col("start_ns") - left).is_between(0, _QUEUED_NS, closed="left")
+    told = meetings.lazy().select("event_id", *_QUEUE, "operation", "start_ns", is_queued.alias("is_queued"))
+    of_kind = done(told.filter(pl.col("is_queued").any().over(*_QUEUE, "operation")))
+    if of_kind.is_empty():
+        return constant("ready_ns", None, meetings.height, pl.Int64())
+    ran = rank.cached(kernels.every)
+    launched = ran[:, ["event_id", "launch_ns"]].filter(ran["kind"] == COMMUNICATION).lazy().unique("event_id")
+    asked = done(of_kind.lazy().join(launched, on="event_id", how="left", maintain_order="left"))
+    computed = done(kernels.computing(rank, "launch_ns", "end_ns").lazy().drop_nulls().sort("launch_ns"))
+    before = pl.lit(computed["launch_ns"]).search_sorted(pl.col("launch_ns")).cast(pl.Int64) - 1
+    latest = pl.lit(computed["end_ns"].cum_max()).gather(pl.when(before >= 0).then(before))
+    ended = asked.select(latest + base).to_series()
+    awaits_it = (pl.col("ready_ns") <= pl.col("start_ns")).all().over(*_QUEUE, "operation")
+    known = asked.hstack([ended.alias("ready_ns")]).lazy().filter(awaits_it, "is_queued").select("event_id", "ready_ns")
+    once = known.unique("event_id", keep="last", maintain_order=True)
+    every = meetings[:, ["event_id"]].lazy()
+    return done(every.join(once, on="event_id", how="left", maintain_order="left"))["ready_ns"]
+
+
+def _needed_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
+    """When the rank needed the messages that it received: no later than what it launched next; null for all else.
+
+    Hosts that wait themselves need them as they go on.
+    """
+    if not (meetings["collective"] == PAIR).any():
+        return constant("needed_ns", None, meetings.height, pl.Int64())
+    launched = rank.cached(kernels.every).lazy().select("event_id", received_ns="launch_ns").unique("event_id")
+    computed = (
+        kernels.computing(rank, "launch_ns", "start_ns").lazy().drop_nulls("launch_ns").sort("launch_ns", "start_ns")
+    )
+    is_received = pl.col("group_ranks").cast(pl.String).str.ends_with(f", {rank.rank}]")
+    is_received &= pl.col("collective") == PAIR
+    is_on_host = pl.col("operation").cast(pl.String).str.contains(rf"^{ON_HOSTS}:")
+    needed = (
+        meetings.lazy()
+        .select("event_id", is_received.alias("is_received"), on_host_ns=pl.when(is_on_host).then("end_ns"))
+        .with_row_index("place")
+        .join(launched, on="event_id", how="left")
+        .sort("received_ns")
+        .join_asof(
+            computed.select("launch_ns", needed_ns="start_ns"),
+            left_on="received_ns",
+            right_on="launch_ns",
+            strategy="forward",
+            check_sortedness=False,
+        )
+        .sort("place")
+        .select(needed_ns=pl.when("is_received").then(pl.coalesce("on_host_ns", pl.col("needed_ns") + base)))
+    )
+    times: pl.Series = done(needed)["needed_ns"]
+    return times

@@ -1,0 +1,1 @@
+"""What causes are called and what is said of them."""
