@@ -479,6 +479,28 @@ def test_what_a_rank_computes_more_before_a_meeting_is_not_taken_from_what_it_co
     assert placed.select("rank", "at_ns", "part_ns").rows() == [(2, 150, 50.0)]
 
 
+def test_what_a_rank_computes_more_is_not_all_placed_where_it_can_be_compared() -> None:
+    """A rank of several groups came to another meeting next; its 50 ns were cut to the 2 of which others took 1."""
+    rows = [
+        {"row": "segment", "rank": rank, "step": 1, "start_ns": start, "at_ns": end, "time_ns": end - start, "count": 1}
+        | {"detail": None, "event_id": 1}
+        for rank, first, last in ((0, 1, 101), (1, 1, 101), (2, 2, 151))
+        for start, end in ((0, first), (first, last))
+    ]
+    held = {"arrival_ns": 0, "clock_offset_ns": 0, "time_ns": 20}
+    visits = pl.DataFrame(
+        [
+            {"match": match, "rank": rank, "left_ns": left} | held
+            for rank, own in ((0, 7), (1, 7), (2, 8))
+            for match, left in ((6, 3), (own, 250))
+        ]
+    )
+    job = CausesJob(pl.DataFrame(rows), visits, (0, 1, 2), floor_ns=5)
+    segments = job_segments.met(job.rows, job)
+    placed = job_segments.placed(segments, beyond_others(segments, job, ())).filter(pl.col("part_ns") > 0)
+    assert placed.select("rank", "at_ns", pl.col("part_ns").round()).rows() == [(2, 2, 1.0), (2, 151, 49.0)]
+
+
 def test_of_kernels_that_no_operator_is_known_of_the_kernel_is_named() -> None:
     """Another operator, which took a little longer, was named for work that was a kernel's."""
     kinds = pl.DataFrame(

@@ -47,8 +47,8 @@ def met(segments: pl.DataFrame, job: Job) -> pl.DataFrame:
 def placed(segments: pl.DataFrame, beyond: pl.DataFrame, *, less: bool = False) -> pl.DataFrame:
     """Segments with the part of each that makes up what its rank and step has beyond others, ``part_ns``.
 
-    It is where the rank took longer than the others from one meeting to the next, or ``less``; where nobody was
-    met, all over.
+    It is where the rank took longer than the others from one meeting to the next, or ``less``, and the rest of it where
+    the rank came to a meeting that no other was next at; where there is nothing of either kind, it is all over.
     """
     where = ["step", "match", "is_beside"]
     key = ["rank", *where]
@@ -56,21 +56,26 @@ def placed(segments: pl.DataFrame, beyond: pl.DataFrame, *, less: bool = False) 
         segments.group_by(key)
         .agg(own_ns=pl.col("time_ns").sum())
         .with_columns(
-            others=pl.len().over(where),
+            is_alone=pl.len().over(where) == 1,
             usual_ns=pl.col("own_ns").quantile(0.5, "lower").over(where),
         )
     )
     own_ns, usual_ns = pl.col("own_ns").cast(pl.Int64), pl.col("usual_ns").cast(pl.Int64)
     differs_ns = usual_ns - own_ns if less else own_ns - usual_ns
-    longer = pl.when(pl.col("others") > 1).then(differs_ns.clip(lower_bound=0)).otherwise(0)
-    between = between.with_columns(longer_ns=longer).with_columns(all_ns=pl.col("longer_ns").sum().over("rank", "step"))
+    alone_ns = pl.when("is_alone").then("own_ns").otherwise(0).sum()
+    between = between.with_columns(longer_ns=differs_ns.clip(lower_bound=0)).with_columns(
+        all_ns=pl.col("longer_ns").sum().over("rank", "step"), alone_ns=alone_ns.over("rank", "step")
+    )
     shares = segments.join(between, on=key, how="left", nulls_equal=True).join(
         beyond.select("rank", "step", "beyond_ns", step_ns="time_ns"), on=["rank", "step"], nulls_equal=True
     )
+    beyond_ns, time_ns = pl.col("beyond_ns"), pl.col("time_ns")
+    rest_ns = pl.when(pl.col("alone_ns") > 0).then((beyond_ns - pl.col("all_ns")).clip(lower_bound=0)).otherwise(0)
     here = pl.when(pl.col("all_ns") > 0).then(pl.col("longer_ns") / pl.col("all_ns") / pl.col("own_ns"))
+    compared = (beyond_ns - rest_ns) * time_ns * here.otherwise(1 / pl.col("step_ns"))
+    part = pl.when("is_alone").then(rest_ns * time_ns / pl.col("alone_ns")).otherwise(compared)
     # No more than there is.
-    part = (pl.col("beyond_ns") * pl.col("time_ns") * here.otherwise(1 / pl.col("step_ns"))).fill_nan(0)
-    return shares.with_columns(part_ns=pl.min_horizontal(part.fill_null(0), "time_ns"))
+    return shares.with_columns(part_ns=pl.min_horizontal(part.fill_nan(0).fill_null(0), "time_ns"))
 
 
 def beyond_ratio(beyond: pl.DataFrame) -> float:
