@@ -126,6 +126,19 @@ def test_kernels_that_did_not_run_at_the_same_time_are_no_collective() -> None:
     assert job.stragglers()["uncompared_count"].to_list() == [1, 1]
 
 
+def test_that_ranks_could_not_be_compared_is_said() -> None:
+    rank = trace("comm |A..A..A..A|")
+    events = rank[DEVICE_EVENTS]
+    later = pl.int_range(pl.len()).pow(2) * 900 * US
+    tables = {**rank.tables, DEVICE_EVENTS.name: events.with_columns(pl.col("start_ns", "end_ns") + later)}
+    said = findings(Job.from_ranks({0: rank, 1: replace(rank, tables=tables)}), "ranks-not-compared")
+    assert [sentence(finding) for finding in said] == [
+        "6 of 8 collectives could not be compared between ranks, so that what ranks wait for is not known"
+    ]
+    assert findings(Job.from_ranks({0: rank}), "ranks-not-compared") == []
+    assert findings(Job.from_ranks({0: rank, 1: rank}), "ranks-not-compared") == []
+
+
 def test_each_step_has_its_own_row() -> None:
     host = "step |111222|\nhost |A..B..|\n"
     job = draw(host + "comm |AAA.BB|", host + "comm |..A.BB|")

@@ -9,7 +9,8 @@ import pytest
 
 import holotrace
 from drawing import draw
-from holotrace.derive.clocks import compared, offsets
+from holotrace.derive.clock_offsets import of_ends
+from holotrace.derive.clocks import compared
 from holotrace.derive.epoch import base_ns
 from trace_files import EVENTS, write_trace
 
@@ -31,7 +32,7 @@ def clocks(*collectives: dict[int, int]) -> list[tuple[int | None, ...]]:
 
 
 def offset_of(*collectives: dict[int, int]) -> dict[int, int]:
-    return dict(offsets(ends(*collectives)).select("rank", "offset_ns").iter_rows())
+    return dict(of_ends(ends(*collectives)).select("rank", "offset_ns").iter_rows())
 
 
 def test_the_clock_that_runs_ahead_of_all_others_is_found_to_the_nanosecond() -> None:

@@ -12,6 +12,7 @@ import pytest
 import holotrace
 from drawing import draw
 from holotrace import sample
+from holotrace.analyses.stragglers import stragglers
 from holotrace.core.analysis import CAUSES, Finding
 from holotrace.present import report, terminal, verdict
 
@@ -60,6 +61,17 @@ def test_a_clean_job_is_told_its_mfu_where_nearly_all_work_is_known() -> None:
     )
     unknown = known.with_columns(modelled_ratio=0.5)
     assert verdict.of({CAUSES: of_causes, "efficiency": unknown}, [], 1).limits == ""
+
+
+def test_where_ranks_could_not_be_compared_no_cause_is_no_praise() -> None:
+    table = pl.DataFrame({"rank": [0, 1], "collective_count": [0, 1], "uncompared_count": [8, 7]})
+    found = stragglers.findings(
+        table.with_columns(lost_ns=0, device=None, standing_ns=0, total_ns=0, clock_offset_ns=0)
+    )
+    told = verdict.of({CAUSES: causes(joint_ns=0)}, found, 1)
+    assert told.limits.startswith("15 of 16 collectives could not be compared between ranks, so that what ranks wait")
+    assert told.next == (found[0].what_to_do,)
+    assert "record_shapes=True" in told.next[0]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,9 @@ from holotrace.derive import arrivals, collectives
 # Equal devices on equal work differ by 1-2%.
 LOST_RATIO = 0.02
 _DEVICE = pl.format("device {} of rank {}", pl.col("device"), pl.col("rank"))
+_TO_COMPARE = (
+    "Record the same steps on all ranks with record_shapes=True, in a PyTorch that notes process groups (2.4 or later)."
+)
 # With equal shares it is not the ranks that differ but their turns.
 SHARE = 1.5
 # Host clocks kept by NTP differ by some hundred microseconds; those of one machine hardly.
@@ -56,8 +59,9 @@ def stragglers(found: arrivals.Compared, *, by_step: bool = False) -> pl.DataFra
 
     The kernel of a collective starts on each rank when the rank arrives, waits for the other ranks, moves data when the
     last rank has arrived, and ends on all ranks at the same time. Kernels of different ranks are matched by process
-    group and number if the trace has them, else by their order, from the first one that all ranks recorded. Their ends
-    show how far clocks are apart, and starts are compared on one clock. Operations that some ranks may leave early
+    group and number if the trace has them, else by their order, from the first one that all ranks recorded. Where an
+    older PyTorch recorded no groups, queues of NCCL whose calls end equally far apart are those of one. Ends show how
+    far clocks are apart, and starts are compared on one clock. Operations that some ranks may leave early
     (sends, broadcasts), and those that not all ranks recorded, are not compared. A rank without comparable operations
     has a count of 0 and nulls. Devices of one rank, such as the cores of a TPU host, are compared like ranks; a core
     arrives at a collective when it arrives at the barrier before it.
@@ -178,7 +182,29 @@ def clocks_apart(table: pl.DataFrame) -> Iterator[Finding]:
     yield Finding("info", message, tuple(ahead["rank"].unique().sort()), values={"offset": most})
 
 
+@stragglers.rule
+def ranks_not_compared(table: pl.DataFrame) -> Iterator[Finding]:
+    """More collectives could not be compared between ranks than could, so that nothing tells who waits for whom.
+
+    Either the recording does not say which ranks meet in a collective, and their ends do not tell it either, or ranks
+    did not record the same time.
+
+    Record the same steps on all ranks with `record_shapes=True`, in a PyTorch that notes process groups (2.4 or later).
+    """
+    compared, uncompared = _counts(table)
+    if uncompared <= compared or table["rank"].n_unique() < 2:
+        return
+    message = "{count:count} of {total:plural collective} could not be compared between ranks, so that what ranks "
+    values = {"count": uncompared, "total": compared + uncompared}
+    yield Finding("info", message + "wait for is not known", values=values, what_to_do=_TO_COMPARE)
+
+
 def _trusted(table: pl.DataFrame) -> pl.DataFrame:
     """The table, if most of what was recorded could be compared; what fits of the rest may fit by chance."""
-    compared, uncompared = table.select(pl.col("collective_count", "uncompared_count").sum()).row(0)
+    compared, uncompared = _counts(table)
     return table if compared > uncompared else table.clear()
+
+
+def _counts(table: pl.DataFrame) -> tuple[int, int]:
+    compared, uncompared = table.select(pl.col("collective_count", "uncompared_count").sum()).row(0)
+    return compared, uncompared

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import polars as pl
 
-from holotrace.derive import clocks, collectives
+from holotrace.derive import clock_offsets, clocks, collectives
 from holotrace.derive.host_messages import IS_MESSAGE, IS_SENT, ON_HOSTS
 
 # Kernels of one collective run at the same time and end on all ranks within some ten microseconds, long ones within a
@@ -117,7 +117,7 @@ def _offsets(telling: pl.DataFrame, *, tell_little: bool) -> pl.DataFrame:
     end, the ends ``tell_little``. Their clocks are taken to agree, unless by that a rank left what another had not come
     to.
     """
-    found = clocks.offsets(clocks.ends(telling)).select(of_rank="rank", clock_offset_ns="offset_ns")
+    found = clock_offsets.of_ends(clocks.ends(telling)).select(of_rank="rank", clock_offset_ns="offset_ns")
     if telling.is_empty() or not (tell_little or telling.select((_ON_HOSTS | _IN_GROUPS).all()).item()):
         return found
     same = found.with_columns(clock_offset_ns=pl.lit(0, pl.Int64))
@@ -149,7 +149,7 @@ def _are_of_all(matched: pl.DataFrame) -> bool:
     met = clocks.ends(matched.filter(_IS_BARRIER)).filter(pl.len().over("match") > 1)
     if clocks.compared(met)["offset_ns"].null_count():
         return False
-    offsets = clocks.offsets(met).select(of_rank="rank", apart_ns="offset_ns")
+    offsets = clock_offsets.of_ends(met).select(of_rank="rank", apart_ns="offset_ns")
     left = pl.col("end_ns") - pl.col("apart_ns")
     # What a rank stands still for is over when it goes on, and not before for any other.
     over = left.filter(pl.col("time_ns") > 0).max().over("match")

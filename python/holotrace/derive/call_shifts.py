@@ -39,7 +39,7 @@ def of_ranks(calls: pl.DataFrame, clocks: pl.DataFrame) -> pl.DataFrame:
 
     Args:
         calls: Those of one rank and operation share a number, ``series``, which rises, and are in their order.
-        clocks: By how much numbered calls end later on a rank, ``apart_ns``, than on each ``reference`` rank.
+        clocks: How far the clocks of ranks are apart by what else is known, as of ``clock_offsets``.
 
     Returns series and shift.
     """
@@ -142,8 +142,14 @@ def _with_votes(fits: pl.DataFrame, clocks: pl.DataFrame) -> pl.DataFrame:
     who = ["rank", "reference"]
     near = numbered.select(*who, "operation_id", slot=pl.concat_list([pl.col("slot") + by for by in (-1, 0, 1)]))
     votes = near.explode("slot").group_by(*who, "slot").agg(votes=pl.col("operation_id").n_unique())
-    found = numbered.join(votes, on=[*who, "slot"], how="left").join(clocks, on=who, how="left", suffix="_known")
-    is_known = (pl.col("apart_ns") - pl.col("apart_ns_known")).abs() <= _SAME_NS
+    of_reference = clocks.select(reference="rank", reference_ns="offset_ns", first_of_reference="first_rank")
+    found = (
+        numbered.join(votes, on=[*who, "slot"], how="left")
+        .join(clocks, on="rank", how="left")
+        .join(of_reference, on="reference", how="left")
+    )
+    off_ns = (pl.col("apart_ns") - (pl.col("offset_ns") - pl.col("reference_ns"))).abs()
+    is_known = (pl.col("first_rank") == pl.col("first_of_reference")) & (off_ns <= _SAME_NS)
     every = numbered["operation_id"].max()
     more = pl.when(is_known.fill_null(False)).then(every).otherwise(0)
     return found.sort("fit").with_columns(pl.col("votes") + more)

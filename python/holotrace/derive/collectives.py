@@ -11,7 +11,16 @@ from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit, filled
 from holotrace.core.tables import COLLECTIVES, DEVICE_EVENTS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import asked_collectives, busy, call_shifts, grouped_messages, groups, intervals, lost_calls
+from holotrace.derive import (
+    asked_collectives,
+    busy,
+    call_order,
+    clock_offsets,
+    grouped_messages,
+    groups,
+    intervals,
+    untold_groups,
+)
 from holotrace.derive.call_shifts import KEY
 from holotrace.derive.epoch import base_ns
 from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE
@@ -189,12 +198,17 @@ def matched(calls: pl.DataFrame) -> pl.DataFrame:
     Collectives that not all ranks of their group have recorded are left out, and those of groups that only one rank
     recorded.
     """
-    known = _with_groups_of_others(calls)
-    # Numbers are compared faster than labels: of each operation of a group, and of each rank's calls of one.
-    key = groups.numbered(known, KEY).rank("dense").cast(pl.Int64)
-    known = known.with_columns(key.alias("key"), series=key * (pl.col("rank").max() + 1) + pl.col("rank"))
-    found = pl.concat([_by_sequence(known), _by_order(known)])
+    known = _keyed(_with_groups_of_others(calls))
+    numbered = _by_sequence(known)
+    has_number = pl.col("sequence").is_not_null()
+    unnumbered = known.filter(~has_number.any().over("key"))
     together = ["key", "position", "occurrence"]
+    every = [numbered]
+    if not unnumbered.is_empty():
+        met = numbered.select("rank", "end_ns", match=pl.struct(together).rank("dense"))
+        told, clocks = untold_groups.told(unnumbered, clock_offsets.of_ends(met))
+        every.append(_by_order(_keyed(told, after=known.height), clocks))
+    found = pl.concat(every)
     ordered = groups.ordered(found, [*together, "rank"]).with_columns(match=pl.struct(together).rle_id())
     members = pl.col("rank").n_unique().over("key")
     return (
@@ -202,6 +216,15 @@ def matched(calls: pl.DataFrame) -> pl.DataFrame:
         .with_columns(match=pl.col("match").rle_id())
         .drop(together)
     )
+
+
+def _keyed(calls: pl.DataFrame, after: int = 0) -> pl.DataFrame:
+    """The calls with a number for each operation of a group, ``key``, and each rank's calls of one, ``series``.
+
+    Numbers, which come ``after`` one, are compared faster than labels.
+    """
+    key = groups.numbered(calls, KEY).rank("dense").cast(pl.Int64) + after
+    return calls.with_columns(key.alias("key"), series=key * (pl.col("rank").max() + 1) + pl.col("rank"))
 
 
 def _with_groups_of_others(calls: pl.DataFrame) -> pl.DataFrame:
@@ -286,26 +309,6 @@ def _by_sequence(calls: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _by_order(calls: pl.DataFrame) -> pl.DataFrame:
+def _by_order(calls: pl.DataFrame, clocks: pl.DataFrame) -> pl.DataFrame:
     """Calls of operations without numbers: their order counts, from where all ranks recorded them."""
-    has_number = pl.col("sequence").is_not_null()
-    ordered = calls.filter(~has_number.any().over("key")).sort("rank", "start_ns", "end_ns")
-    ordered = groups.ordered(ordered, ["series"]).with_columns(pl.col("series").rle_id())
-    shifts = call_shifts.of_ranks(ordered, _known_clocks(calls))
-    ordinal = pl.int_range(pl.len(), dtype=pl.Int64()).over("series")
-    counted = (
-        ordered.join(shifts, on="series", how="left", maintain_order="left")
-        .with_columns(position=ordinal + pl.col("shift").fill_null(0), occurrence=pl.lit(0, pl.Int64()))
-        .drop("shift")
-    )
-    return lost_calls.placed(counted).drop("series")
-
-
-def _known_clocks(calls: pl.DataFrame) -> pl.DataFrame:
-    """By how much calls with a number end later on a rank, ``apart_ns``, than on each ``reference`` rank."""
-    together = ["key", "position", "occurrence"]
-    numbered = _by_sequence(calls).select("rank", *together, "end_ns")
-    others = numbered.unique(together, keep="first", maintain_order=True)
-    pairs = numbered.join(others, on=together, suffix="_reference")
-    apart = (pl.col("end_ns") - pl.col("end_ns_reference")).median().alias("apart_ns")
-    return pairs.group_by("rank", reference="rank_reference").agg(apart)
+    return call_order.placed(calls, clocks).with_columns(occurrence=pl.lit(0, pl.Int64())).drop("series")

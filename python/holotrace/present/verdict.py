@@ -18,6 +18,8 @@ from holotrace.present import format as fmt
 from holotrace.present.wording import sentence
 
 OF_JOB = " of the job"
+# The rule by which ranks could not be compared, so that a late one would cost nothing that is seen.
+NOT_COMPARED = "ranks-not-compared"
 MOST = 3  # causes that are told; all of them stand among the findings
 _HOSTS_ONLY = (
     "Finding causes needs the events of devices, so record these too (PyTorch: activities=[ProfilerActivity.CPU, "
@@ -67,9 +69,9 @@ class Verdict:
     more: int = 0
     """Causes beyond the reasons that are told."""
     limits: str = ""
-    """Of a job that loses nothing: what its time is limited by."""
+    """Of a job that loses nothing: what its time is limited by, and what is not known of it."""
     advice: str = ""
-    """Of such a job that recording slows down, or that moving data limits: what to do to know more."""
+    """Of such a job of which too little is known, that recording slows down, or that moving data limits: what to do."""
 
     @property
     def why(self) -> tuple[str, ...]:
@@ -104,11 +106,12 @@ def of(tables: Mapping[str, pl.DataFrame], findings: Sequence[Finding], steps: i
         return Verdict(f"{_NOTHING} without the profiler. {message}.", advice=advice)
     if table.is_empty():
         communication, breakdown = tables.get("communication"), tables.get("time_breakdown")
+        unknown = next((finding for finding in findings if finding.rule == NOT_COMPARED), None)
         moving = _moving(communication, breakdown)
-        limits = " ".join(
-            said for said in (_limits(tables), moving, pipeline.waiting(communication, breakdown, steps)) if said
-        )
-        return Verdict(f"{_NOTHING}.", limits=limits, advice=_TO_COMPARE if moving else "")
+        waiting = pipeline.waiting(communication, breakdown, steps)
+        said = (f"{sentence(unknown)}." if unknown else "", _limits(tables), moving, waiting)
+        advice = unknown.what_to_do if unknown else _TO_COMPARE if moving else ""
+        return Verdict(f"{_NOTHING}.", limits=" ".join(text for text in said if text), advice=advice)
     causes = [f for f in by_cost(findings) if f.analysis == CAUSES and f.rule != RECORDING]
     of_what = OF_JOB if has_more_than_steps(tables) else ""
     reasons = [_reason(finding, row_of(finding, table), steps, of_what) for finding in causes[:MOST]]

@@ -1,0 +1,112 @@
+"""Collectives of which no process group was recorded are matched between the ranks that meet in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from random import Random
+
+import polars as pl
+import pytest
+
+from holotrace.core.schema import empty
+from holotrace.core.tables import RANK
+from holotrace.derive.collectives import CALLS, by_member, matched
+
+_STEP_NS = 90_000_000
+_ALL_REDUCE, _REDUCE_SCATTER, _EXCHANGE = (
+    f"ncclDevKernel_{name}" for name in ("AllReduce", "ReduceScatter", "SendRecv")
+)
+
+# Ranks that meet, with the queue of each.
+Group = Mapping[int, int]
+
+
+def _calls(groups: Sequence[tuple[str, Group, int]], recorded: Iterable[int], random: Random) -> pl.DataFrame:
+    """Some calls in each of four steps of each group, which end when that is ready, which differs from step to step.
+
+    ``step`` of a call is the number that the recording does not tell, ``group_size`` its group's.
+    """
+    ahead_ns = {rank: random.choice([0, 3_000_000]) for rank in recorded}
+    rows: list[dict[str, object]] = []
+    for number, (kernel, queues, count) in enumerate(groups):
+        for step in range(4):
+            begun_ns = 10**18 + step * _STEP_NS + random.randint(0, 9_000_000)
+            for call in range(count):
+                begun_ns += random.randint(280_000, 420_000)
+                rows += [
+                    {
+                        "rank": rank,
+                        "stream": queues[rank],
+                        "kernel": kernel,
+                        "collective": kernel,
+                        "operation": kernel,
+                        "step": step * count + call,
+                        "group_size": number,
+                        "end_ns": begun_ns + ahead_ns[rank] + abs(int(random.gauss(0, 6_000))),
+                        "event_id": len(rows),
+                    }
+                    for rank in queues.keys() & set(recorded)
+                ]
+    labels = dict.fromkeys(("kernel", "collective", "operation"), pl.Categorical())
+    frame = pl.DataFrame(rows, schema_overrides={"rank": pl.Int32(), "event_id": pl.UInt32(), **labels})
+    told = frame.with_columns(start_ns=pl.col("end_ns") - 60_000)
+    return pl.concat([empty((RANK, *CALLS)), told], how="diagonal_relaxed")
+
+
+def _met(calls: pl.DataFrame) -> pl.DataFrame:
+    """A row for each meeting: the number of the group, that within the group, and how many ranks there are."""
+    found = matched(by_member(calls)).group_by("match")
+    return found.agg(pl.col("group_size", "step").unique(), ranks=pl.col("of_rank").n_unique())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_ranks_that_meet_are_told_by_when_their_calls_end(seed: int) -> None:
+    """All ranks were taken to meet, which told clocks some milliseconds apart that were not, and nothing else."""
+    random = Random(seed)
+    tensor, data = random.choice([(2, 2), (2, 4), (4, 2), (8, 2)])
+    size = tensor * data
+    # Another rank has its queues elsewhere.
+    aside = random.randrange(size)
+    queues = {rank: 7 * (rank == aside) for rank in range(size)}
+    groups: list[tuple[str, Group, int]] = [
+        (_ALL_REDUCE, {rank: 20 + queues[rank] for rank in range(first, first + tensor)}, 24)
+        for first in range(0, size, tensor)
+    ]
+    groups += [
+        (_REDUCE_SCATTER, {rank: 24 + queues[rank] for rank in range(first, size, tensor)}, 3)
+        for first in range(tensor)
+    ]
+    # Each stage sends to the next on a queue of its own.
+    groups += [(_EXCHANGE, {rank: 28, (rank + 1) % size: 29}, 5) for rank in range(0, size, 2)]
+    found = _met(_calls(groups, range(size), random))
+    assert found["group_size"].list.len().unique().to_list() == [1]
+    assert found["step"].list.len().unique().to_list() == [1]
+    told = (
+        found.select(pl.col("group_size").list.first(), "ranks")
+        .group_by("group_size")
+        .agg(pl.len(), pl.col("ranks").unique())
+    )
+    expected = {(number, 4 * count, len(queues)) for number, (_, queues, count) in enumerate(groups)}
+    assert {(number, count, ranks[0]) for number, count, ranks in told.iter_rows()} == expected
+
+
+def test_ranks_whose_partners_were_not_recorded_meet_nobody() -> None:
+    """They were matched with each other."""
+    groups = [(_ALL_REDUCE, {rank: 20, rank + 1: 20}, 24) for rank in (0, 2)]
+    assert _met(_calls(groups, (0, 2), Random(0))).is_empty()
+
+
+def test_a_rank_that_lost_calls_still_meets_those_that_most_meet() -> None:
+    """As one that fits no other it would meet nobody."""
+    random = Random(1)
+    groups: list[tuple[str, Group, int]] = [
+        (_ALL_REDUCE, dict.fromkeys(range(4), 20), 40),
+        (_REDUCE_SCATTER, {0: 24, 1: 24}, 3),
+        (_REDUCE_SCATTER, {2: 24, 3: 24}, 3),
+    ]
+    calls = _calls(groups, range(4), random)
+    place = pl.int_range(pl.len()).over("rank", "stream")
+    is_lost = (pl.col("rank") == 3) & (pl.col("stream") == 20) & (place % 4 == 1)
+    found = _met(calls.sort("end_ns").filter(~is_lost)).filter(pl.col("group_size").list.first() == 0)
+    assert (found.height, found["ranks"].unique().to_list()) == (120, [4])
+    assert found["step"].list.len().unique().to_list() == [1]
