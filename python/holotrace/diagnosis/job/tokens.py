@@ -40,10 +40,10 @@ def beyond_even(job: Job, kinds: pl.DataFrame, ranks: Sequence[int], operator: s
     work = kinds.filter(pl.col("operator") == operator).with_columns(differs=_DIFFERS)
     times = work.filter(pl.col("differs") | ~pl.col("differs").any()).group_by("rank").agg(pl.col("time_ns").sum())
     most, usual_ns = times.filter(theirs)["time_ns"].max(), lower(times["time_ns"])
-    tokens = got.filter(theirs)["element_count"].max()
-    if not (most and usual_ns and tokens and sent):
+    most_tokens = got.filter(theirs)["element_count"].max()
+    if not (most and usual_ns and most_tokens and sent):
         return 1.0
-    ratio = float(tokens) / sent  # type: ignore[arg-type]  # a column of integers
+    ratio = float(most_tokens) / sent  # type: ignore[arg-type]  # a column of integers
     of_others = ratio * usual_ns / float(most)  # type: ignore[arg-type]  # a column of integers
     return (ratio - 1) / (ratio - of_others) if of_others < 1 < ratio else 1.0
 
@@ -69,8 +69,8 @@ def level(segments: pl.DataFrame) -> pl.DataFrame:
     own = segments.group_by("rank", "step", "match").agg(own_ns=pl.col("time_ns").sum())
     beyond_ns = (pl.col("own_ns") - pl.col("own_ns").mean().over("step", "match")).clip(lower_bound=0)
     share = own.filter(pl.col("own_ns") > 0).with_columns(part_ratio=beyond_ns / pl.col("own_ns"))
-    placed = segments.join(share, on=["rank", "step", "match"], nulls_equal=True)
-    return placed.with_columns(part_ns=pl.col("time_ns") * pl.col("part_ratio"))
+    spread = segments.join(share, on=["rank", "step", "match"], nulls_equal=True)
+    return spread.with_columns(part_ns=pl.col("time_ns") * pl.col("part_ratio"))
 
 
 def _exchanged(job: Job) -> pl.DataFrame:

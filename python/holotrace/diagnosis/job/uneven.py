@@ -83,17 +83,16 @@ def _among(job: Job) -> Iterator[Candidate]:
         return
     parts = placed(segments, beyond)
     # A device that is slow at all its work, or a stage, is slow all over.
-    ratio = pl.col("beyond_ns") / pl.col("time_ns")
-    evenly = of_share(segments, beyond.filter(pl.col("time_ns") > 0).select("rank", "step", part_ratio=ratio))
+    part = pl.col("beyond_ns") / pl.col("time_ns")
+    evenly = of_share(segments, beyond.filter(pl.col("time_ns") > 0).select("rank", "step", part_ratio=part))
     slow_in = {rank: _steps(beyond.filter(pl.col("rank") == rank)) for rank in those}
     for cause, ranks in _together([(_class(job, rank, kinds, beyond), rank) for rank in those], kinds, slow_in):
         mine = beyond.filter(pl.col("rank").is_in(ranks))
-        beyond_ns = total(mine["beyond_ns"])
-        time_ratio = 1 + beyond_ns / max(1.0, total(mine["time_ns"]) - beyond_ns)
+        ratio = beyond_ratio(mine)
         name, kernel = largest(kinds, tuple(ranks))
-        is_slow_at_all = all(is_slow(kinds.filter(pl.col("rank") == rank), time_ratio - 1) for rank in ranks)
+        is_slow_at_all = all(is_slow(kinds.filter(pl.col("rank") == rank), ratio) for rank in ranks)
         pooled = [with_others_pooled(kinds, rank) for rank in ranks] if cause == MORE_WORK else []
-        has_more_everywhere = bool(pooled) and all(is_everywhere(own, time_ratio - 1) for own in pooled)
+        has_more_everywhere = bool(pooled) and all(is_everywhere(own, ratio) for own in pooled)
         # Stages of a pipeline meet nobody between the same kernels.
         # Where nothing marks steps, its meetings tell since when it is slow.
         is_slow_at_all &= mine["step"].is_not_null().any()
@@ -108,11 +107,11 @@ def _among(job: Job) -> Iterator[Candidate]:
             own,
             Where(tuple(ranks), _steps(mine) if cause == SLOW_DEVICE else when(mine, "beyond_ns")),
             kernel=kernel,
-            time_ratio=round(time_ratio, 4),
+            time_ratio=round(1 + ratio, 4),
             **(of_more_work(kinds, ranks) if cause == MORE_WORK else {}),
         )
         if cause == SLOW_DEVICE:
-            yield also_slow.with_evaluation(found, job, time_ratio)
+            yield also_slow.with_evaluation(found, job, 1 + ratio)
             continue
         found = tokens.with_exchanges(found, job) if cause == EXPERTS else more_calls.with_launches(found, kinds, job)
         yield from also_slow.apart(found, every, kinds, share)
