@@ -110,3 +110,21 @@ def test_a_rank_that_lost_calls_still_meets_those_that_most_meet() -> None:
     found = _met(calls.sort("end_ns").filter(~is_lost)).filter(pl.col("group_size").list.first() == 0)
     assert (found.height, found["ranks"].unique().to_list()) == (120, [4])
     assert found["step"].list.len().unique().to_list() == [1]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_all_ranks_meet_however_few_calls_a_queue_has(seed: int) -> None:
+    """Ends that differ by chance, and queues of other numbers, set ranks apart that meet the others in everything."""
+    random = Random(seed)
+    ranks, aside = random.choice([2, 4, 8]), random.choice([0, 3])
+    queues = [{rank: stream + aside * (rank == ranks - 1) for rank in range(ranks)} for stream in (20, 24, 28)]
+    groups = [(_EXCHANGE, queue, random.choice([1, 2, 3, 12])) for queue in queues]
+    calls = _calls(groups, range(ranks), random)
+    late = pl.Series([random.randint(0, 150_000) * (random.random() < 0.03) for _ in range(calls.height)])
+    begun_ns = int(calls.select(pl.col("end_ns").min()).item()) + random.choice([0, 0, 700_000])
+    is_recorded = (pl.col("rank") > 0) | (pl.col("end_ns") >= begun_ns)
+    recorded = calls.with_columns(pl.col("end_ns") + late).filter(is_recorded)
+    expected = recorded.group_by("group_size", "step").agg(pl.col("rank").n_unique()).filter(pl.col("rank") == ranks)
+    found = _met(recorded)
+    assert (found.height, found["ranks"].unique().to_list()) == (expected.height, [ranks])
+    assert found["group_size"].list.len().unique().to_list() == found["step"].list.len().unique().to_list() == [1]

@@ -11,7 +11,9 @@ _NCCL = r"^(nccl|rccl)"
 # Fewer calls of a queue do not tell whom it meets, and so many are enough.
 _LEAST, _COMPARED = 3, 300
 # Ends of one collective differ by less than this or this part of it, but for a few.
-_TOLERANCE_NS, _TOLERANCE_RATIO, _FIT_RATIO = 100_000, 0.1, 0.9
+_TOLERANCE_NS, _TOLERANCE_RATIO = 100_000, 0.1
+# One of so many may not fit, and so large a part of more.
+_OFF, _OFF_RATIO = 5, 0.1
 # Ranks record so much of the same time.
 _SHARED_RATIO = 0.5
 _QUEUE = ("rank", "stream")
@@ -90,21 +92,28 @@ def _communicators(calls: pl.DataFrame, offsets: _Offsets) -> pl.DataFrame:
     rank_count = left["rank"].n_unique()
     left = left.filter(pl.len().over(_QUEUE) >= _LEAST)
     found = [pl.DataFrame(schema={**left.select(*_QUEUE, "of_rank").schema, "communicator": pl.Int32()})]
-    of_most = None
     while not left.is_empty():
         queues = _meeting(left, offsets)
-        number = len(found)
-        if of_most is None and queues.height > rank_count / 2:
-            of_most = number
-        found.append(queues.with_columns(communicator=pl.lit(number)))
+        found.append(queues.with_columns(communicator=pl.lit(len(found))))
         left = left.join(queues, on=_QUEUE, how="anti", maintain_order="left")
-    every = pl.concat(found)
-    if of_most is None:
-        return every
-    # One that lost calls fits no other, though it is of what most ranks meet in.
-    is_alone = pl.len().over("communicator") == 1
-    is_of_most = (pl.col("communicator") == of_most).any().over("rank")
-    return every.with_columns(communicator=pl.when(is_alone & ~is_of_most).then(of_most).otherwise("communicator"))
+    return _with_lone_ones(pl.concat(found), rank_count)
+
+
+def _with_lone_ones(queues: pl.DataFrame, rank_count: int) -> pl.DataFrame:
+    """The queues, those that fit no other with what most ranks meet in and theirs does not: it may have lost calls."""
+    count, is_alone = pl.len().over("communicator"), pl.len().over("communicator") == 1
+    most = queues.filter(count > rank_count / 2)
+    members = {
+        number: {*ranks} for number, ranks in most.group_by("communicator", maintain_order=True).agg("rank").iter_rows()
+    }
+    moved = []
+    for rank, stream, of_rank, _ in queues.filter(is_alone).iter_rows():
+        number = next((number for number, ranks in members.items() if rank not in ranks), None)
+        if number is not None:
+            members[number].add(rank)
+            moved.append((rank, stream, of_rank, number))
+    joined = pl.DataFrame(moved, schema=queues.schema, orient="row")
+    return pl.concat([queues.join(joined, on=_QUEUE, how="anti"), joined])
 
 
 def _meeting(calls: pl.DataFrame, offsets: _Offsets) -> pl.DataFrame:
@@ -125,6 +134,7 @@ def _meeting(calls: pl.DataFrame, offsets: _Offsets) -> pl.DataFrame:
     apart = pl.col("end_ns") - pl.col("own_ns")
     tolerance = pl.max_horizontal(_TOLERANCE_NS, _TOLERANCE_RATIO * pl.min_horizontal(length, "own_length_ns"))
     is_alike = pl.col("kernel") == pl.col("own_kernel")
+    most_off = pl.max_horizontal((pl.col("len") >= _OFF).cast(pl.Int64), _OFF_RATIO * pl.col("len"))
     fitting = (
         placed.filter(~is_first)
         .join(own, on="position")
@@ -136,10 +146,11 @@ def _meeting(calls: pl.DataFrame, offsets: _Offsets) -> pl.DataFrame:
             pl.len(),
             pl.col("of_rank", "apart_ns").first(),
             pl.col("off_ns", "tolerance_ns").median(),
-            fit_ratio=pl.col("is_fit").mean(),
+            off=(~pl.col("is_fit")).sum(),
         )
-        .filter(pl.col("len") >= max(_LEAST, _SHARED_RATIO * own.height), pl.col("fit_ratio") >= _FIT_RATIO)
-        .sort("off_ns", *_QUEUE)
+        .filter(pl.col("len") >= max(_LEAST, _SHARED_RATIO * own.height), pl.col("off") <= most_off)
+        # Most often all ranks number their queues alike.
+        .sort(pl.col("stream") != stream, "off_ns", *_QUEUE)
         .unique("rank", keep="first", maintain_order=True)
     )
     apart_of = fitting.select("rank", "apart_ns", "tolerance_ns").iter_rows()
