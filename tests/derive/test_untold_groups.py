@@ -38,18 +38,23 @@ def _calls(groups: Sequence[tuple[str, Group, int]], recorded: Iterable[int], ra
                         "rank": rank,
                         "stream": queues[rank],
                         "kernel": kernel,
-                        "collective": kernel,
-                        "operation": kernel,
                         "step": step * count + call,
                         "group_size": number,
                         "end_ns": begun_ns + ahead_ns[rank] + abs(int(random.gauss(0, 6_000))),
-                        "event_id": len(rows),
                     }
                     for rank in queues.keys() & set(recorded)
                 ]
-    labels = dict.fromkeys(("kernel", "collective", "operation"), pl.Categorical())
-    frame = pl.DataFrame(rows, schema_overrides={"rank": pl.Int32(), "event_id": pl.UInt32(), **labels})
-    told = frame.with_columns(start_ns=pl.col("end_ns") - 60_000)
+    return _rows_as_calls(rows)
+
+
+def _rows_as_calls(rows: Iterable[Mapping[str, object]]) -> pl.DataFrame:
+    frame = pl.DataFrame(list(rows), schema_overrides={"rank": pl.Int32(), "kernel": pl.Categorical()})
+    told = frame.with_columns(
+        start_ns=pl.col("end_ns") - 60_000,
+        collective="kernel",
+        operation="kernel",
+        event_id=pl.int_range(pl.len(), dtype=pl.UInt32()),
+    )
     return pl.concat([empty((RANK, *CALLS)), told], how="diagonal_relaxed")
 
 
@@ -88,6 +93,24 @@ def test_ranks_that_meet_are_told_by_when_their_calls_end(seed: int) -> None:
     )
     expected = {(number, 4 * count, len(queues)) for number, (_, queues, count) in enumerate(groups)}
     assert {(number, count, ranks[0]) for number, count, ranks in told.iter_rows()} == expected
+
+
+def test_stages_that_do_the_same_at_equal_distances_are_no_clocks() -> None:
+    """What a stage sends ends as long after what the one before sends as it computes, in each step."""
+    random = Random(0)
+    begun_ns, rows = 10**18, []
+    for number in range(24):
+        begun_ns += random.randint(900_000, 1_100_000) + 30_000_000 * (number % 6 == 0)
+        for stage in range(3):
+            ends_ns = begun_ns + 5_000_000 * stage
+            rows += [(stage, 31, stage, number, ends_ns), (stage + 1, 30, stage, number, ends_ns)]
+    calls = _rows_as_calls(
+        {"rank": rank, "stream": stream, "kernel": _EXCHANGE, "step": step, "group_size": group, "end_ns": end_ns}
+        for rank, stream, group, step, end_ns in rows
+    ).with_columns(pl.col("end_ns") + pl.Series(random.randint(0, 9_000) for _ in rows))
+    found = _met(calls)
+    assert (found.height, found["ranks"].unique().to_list()) == (72, [2])
+    assert found["group_size"].list.len().unique().to_list() == found["step"].list.len().unique().to_list() == [1]
 
 
 def test_ranks_whose_partners_were_not_recorded_meet_nobody() -> None:

@@ -10,17 +10,23 @@ from holotrace.derive import call_order
 _NCCL = r"^(nccl|rccl)"
 # Fewer calls of a queue do not tell whom it meets, and so many are enough.
 _LEAST, _COMPARED = 3, 300
-# Ends of one collective differ by less than this or this part of it, but for a few.
+# Ends of one collective differ by less than this or this part of it.
 _TOLERANCE_NS, _TOLERANCE_RATIO = 100_000, 0.1
 # One of so many may not fit, and so large a part of more.
 _OFF, _OFF_RATIO = 5, 0.1
-# Ranks record so much of the same time.
-_SHARED_RATIO = 0.5
-_QUEUE = ("rank", "stream")
+# Ranks record so much of the same time, and most of them more.
+_SHARED_RATIO, _MOST_RATIO = 0.5, 0.7
+# Clocks of one machine differ by less.
+_ONE_CLOCK_NS = 200_000
 _IS_UNTOLD = (
     pl.all_horizontal(pl.col(name).is_null() for name in ("group", "group_ranks", "sequence"))
     & pl.col("kernel").cast(pl.String).str.to_lowercase().str.contains(_NCCL)
 ).alias("is_untold")
+_PLACE = ("rank", "stream")
+# A queue of a device: its rank (``collectives.by_member``) and its number there.
+_Queue = tuple[int, int]
+# The queues of each communicator by one of them.
+_Communicators = dict[_Queue, list[_Queue]]
 
 
 def told(calls: pl.DataFrame, clocks: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -41,20 +47,24 @@ def told(calls: pl.DataFrame, clocks: pl.DataFrame) -> tuple[pl.DataFrame, pl.Da
     if untold["rank"].n_unique() < 2:
         return calls, clocks
     offsets = _Offsets(clocks)
-    queues = _communicators(untold, offsets)
-    if queues["communicator"].n_unique() < 2:
+    found = _communicators(untold, offsets)
+    if len(found) < 2:
         return calls, clocks
-    members = pl.col("of_rank").cast(pl.String).unique(maintain_order=True)
-    first = pl.format("queue {} of rank {}", pl.col("stream").first(), pl.col("of_rank").first())
-    ranks = pl.format("[{}]", members.str.join(", "))
-    groups = queues.sort(_QUEUE).select(
-        *_QUEUE,
-        group=first.over("communicator").cast(calls.schema["group"]),
-        group_ranks=ranks.over("communicator").cast(calls.schema["group_ranks"]),
-        is_untold=True,
+    of_rank = dict(untold.select("rank", "of_rank").unique().iter_rows())
+    names = []
+    for queues in found.values():
+        (first, stream), *_ = ordered = sorted(queues)
+        ranks = ", ".join(dict.fromkeys(str(of_rank[rank]) for rank, _ in ordered))
+        names += [(*queue, f"queue {stream} of rank {of_rank[first]}", f"[{ranks}]", True) for queue in queues]
+    columns = (*_PLACE, "group", "group_ranks")
+    schema = {**{name: calls.schema[name] for name in columns}, "is_untold": pl.Boolean()}
+    named = calls.with_columns(_IS_UNTOLD).join(
+        pl.DataFrame(names, schema=schema, orient="row"),
+        on=["is_untold", *_PLACE],
+        how="left",
+        maintain_order="left",
+        suffix="_told",
     )
-    known = calls.with_columns(_IS_UNTOLD)
-    named = known.join(groups, on=["is_untold", *_QUEUE], how="left", maintain_order="left", suffix="_told")
     told_of = (pl.coalesce(name, f"{name}_told").alias(name) for name in ("group", "group_ranks"))
     return named.with_columns(told_of).select(calls.columns), offsets.table()
 
@@ -71,12 +81,17 @@ class _Offsets:
         rows = [(rank, *known) for rank, known in sorted(self._known.items())]
         return pl.DataFrame(rows, schema=self._schema, orient="row")
 
-    def fits(self, rank: int, other: int, apart_ns: int, tolerance_ns: float) -> bool:
-        """Whether calls of the other rank may end so much later; where nothing tells, they do from now on."""
+    def fits(self, rank: int, other: int, apart_ns: int, tolerance_ns: float, most_ns: float) -> bool:
+        """Whether calls of the other rank may end so much later.
+
+        Where nothing tells they do from now on, if that is not the ``most_ns``.
+        """
         offset, first = self._known.setdefault(rank, (0, rank))
         own, own_first = self._known.setdefault(other, (0, other))
         if first == own_first:
             return bool(abs(offset + apart_ns - own) <= tolerance_ns)
+        if abs(apart_ns) > most_ns:
+            return False
         # All that are known to be apart from the other one are from this one, too.
         moved = offset + apart_ns - own
         for each, (ahead, of_first) in self._known.items():
@@ -85,50 +100,80 @@ class _Offsets:
         return True
 
 
-def _communicators(calls: pl.DataFrame, offsets: _Offsets) -> pl.DataFrame:
-    """The number of the communicator of each queue: rank, stream, of_rank, communicator."""
-    place = pl.int_range(pl.len()).over(_QUEUE)
-    left = calls.sort(*_QUEUE, "start_ns", "end_ns").filter(place < _COMPARED)
-    rank_count = left["rank"].n_unique()
-    left = left.filter(pl.len().over(_QUEUE) >= _LEAST)
-    found = [pl.DataFrame(schema={**left.select(*_QUEUE, "of_rank").schema, "communicator": pl.Int32()})]
-    while not left.is_empty():
-        queues = _meeting(left, offsets)
-        found.append(queues.with_columns(communicator=pl.lit(len(found))))
-        left = left.join(queues, on=_QUEUE, how="anti", maintain_order="left")
-    return _with_lone_ones(pl.concat(found), rank_count)
+def _communicators(calls: pl.DataFrame, offsets: _Offsets) -> _Communicators:
+    """The queues of each communicator, those with too few calls left out."""
+    place = pl.int_range(pl.len()).over(_PLACE)
+    compared = calls.sort(*_PLACE, "start_ns", "end_ns").filter(place < _COMPARED, pl.len().over(_PLACE) >= _LEAST)
+    by_count = compared.group_by(_PLACE, maintain_order=True).len().sort("len", descending=True, maintain_order=True)
+    found = {queue: [queue] for queue in by_count.select(_PLACE).iter_rows()}
+    # Stages of a pipeline do the same at equal distances, which is to be told from clocks that are apart.
+    for most_apart_ns in (_ONE_CLOCK_NS, float("inf")):
+        found = _joined(compared, found, offsets, most_apart_ns)
+    return _with_lone_ones(found, calls["rank"].n_unique())
 
 
-def _with_lone_ones(queues: pl.DataFrame, rank_count: int) -> pl.DataFrame:
-    """The queues, those that fit no other with what most ranks meet in and theirs does not: it may have lost calls."""
-    count, is_alone = pl.len().over("communicator"), pl.len().over("communicator") == 1
-    most = queues.filter(count > rank_count / 2)
-    members = {
-        number: {*ranks} for number, ranks in most.group_by("communicator", maintain_order=True).agg("rank").iter_rows()
-    }
-    moved = []
-    for rank, stream, of_rank, _ in queues.filter(is_alone).iter_rows():
-        number = next((number for number, ranks in members.items() if rank not in ranks), None)
-        if number is not None:
-            members[number].add(rank)
-            moved.append((rank, stream, of_rank, number))
-    joined = pl.DataFrame(moved, schema=queues.schema, orient="row")
-    return pl.concat([queues.join(joined, on=_QUEUE, how="anti"), joined])
+def _joined(calls: pl.DataFrame, found: _Communicators, offsets: _Offsets, most_apart_ns: float) -> _Communicators:
+    """The communicators, each with those whose calls end when its do."""
+    left, joined = dict(found), {}
+    before: tuple[_Queue, list[_Queue]] = ((0, 0), [])
+    while left:
+        first = next(iter(left))
+        queues = left.pop(first)
+        # Most often the next ranks meet as those before did.
+        for others in (_likely(*before, first, left), list(left)):
+            met, ranks = list[_Queue](), {rank for rank, _ in queues}
+            for rank, stream, apart_ns, tolerance_ns in _fitting(calls, first, others, offsets.table()):
+                theirs = {other for other, _ in left[rank, stream]}
+                if ranks.isdisjoint(theirs) and offsets.fits(first[0], rank, apart_ns, tolerance_ns, most_apart_ns):
+                    met.append((rank, stream))
+                    ranks |= theirs
+            if len(met) == len(others) > 0:
+                break
+        joined[first] = queues + [queue for other in met for queue in left.pop(other)]
+        before = (first, met)
+    return joined
 
 
-def _meeting(calls: pl.DataFrame, offsets: _Offsets) -> pl.DataFrame:
-    """The queue with the most calls, and those of other ranks whose calls end when its do: rank, stream, of_rank."""
-    count = pl.len().over(_QUEUE)
-    first = calls.sort(count, descending=True, maintain_order=True).select(*_QUEUE, "of_rank").head(1)
-    rank, stream, _ = first.row(0)
+def _likely(before: _Queue, met: list[_Queue], first: _Queue, left: _Communicators) -> list[_Queue]:
+    """Those that are to the first as what the one before has met is to that; none if there is one that is not left."""
+    likely = [(rank + first[0] - before[0], stream) for rank, stream in met]
+    return likely if first[1] == before[1] and left.keys() >= {*likely} else []
+
+
+def _with_lone_ones(found: _Communicators, rank_count: int) -> _Communicators:
+    """The communicators; a queue that fits no other is of what most ranks meet in and its own does not.
+
+    Its rank may have lost calls.
+    """
+    joined = {first: list(queues) for first, queues in found.items()}
+    most = [queues for queues in joined.values() if len(queues) > rank_count / 2]
+    for lone in [first for first, queues in found.items() if len(queues) == 1]:
+        lacking = (queues for queues in most if lone[0] not in {rank for rank, _ in queues})
+        if (queues := next(lacking, None)) is not None:
+            queues += joined.pop(lone)
+    return joined
+
+
+def _fitting(
+    calls: pl.DataFrame, first: _Queue, others: list[_Queue], clocks: pl.DataFrame
+) -> list[tuple[int, int, int, float]]:
+    """Those of the others whose calls end equally long after those of the first, best first.
+
+    With how much later that is, and how much it may differ.
+    """
+    rank, stream = first
     is_first = (pl.col("rank") == rank) & (pl.col("stream") == stream)
-    compared = calls.filter(is_first | (pl.col("rank") != rank), count >= _SHARED_RATIO * count.max()).with_columns(
+    named = [first, *(other for other in others if other[0] != rank)]
+    queues = pl.DataFrame(named, schema=[(name, calls.schema[name]) for name in _PLACE], orient="row")
+    count = pl.len().over(_PLACE)
+    among = calls.join(queues, on=_PLACE, how="semi", maintain_order="left")
+    compared = among.filter(count >= _SHARED_RATIO * count.max()).with_columns(
         # The calls of a queue have one order, whatever they are.
         operation=pl.lit("nccl", pl.Categorical()),
         key=pl.lit(0, pl.Int64),
-        series=pl.struct(_QUEUE).rank("dense").cast(pl.Int64),
+        series=pl.struct(_PLACE).rank("dense").cast(pl.Int64),
     )
-    placed = call_order.placed(compared, offsets.table())
+    placed = call_order.placed(compared, clocks)
     length = pl.col("end_ns") - pl.col("start_ns")
     own = placed.filter(is_first).select("position", own_ns="end_ns", own_length_ns=length, own_kernel="kernel")
     apart = pl.col("end_ns") - pl.col("own_ns")
@@ -138,20 +183,18 @@ def _meeting(calls: pl.DataFrame, offsets: _Offsets) -> pl.DataFrame:
     fitting = (
         placed.filter(~is_first)
         .join(own, on="position")
-        .with_columns(apart_ns=apart.median().over(_QUEUE).round().cast(pl.Int64), tolerance_ns=tolerance)
+        .with_columns(apart_ns=apart.median().over(_PLACE).round().cast(pl.Int64), tolerance_ns=tolerance)
         .with_columns(off_ns=(apart - pl.col("apart_ns")).abs())
         .with_columns(is_fit=is_alike & (pl.col("off_ns") <= pl.col("tolerance_ns")))
-        .group_by(_QUEUE)
+        .group_by(_PLACE)
         .agg(
             pl.len(),
-            pl.col("of_rank", "apart_ns").first(),
+            pl.col("apart_ns").first(),
             pl.col("off_ns", "tolerance_ns").median(),
             off=(~pl.col("is_fit")).sum(),
         )
         .filter(pl.col("len") >= max(_LEAST, _SHARED_RATIO * own.height), pl.col("off") <= most_off)
-        # Most often all ranks number their queues alike.
-        .sort(pl.col("stream") != stream, "off_ns", *_QUEUE)
-        .unique("rank", keep="first", maintain_order=True)
+        # One with fewer calls may fit a part of others by chance.
+        .sort(pl.col("len") < _MOST_RATIO * own.height, "off_ns", *_PLACE)
     )
-    apart_of = fitting.select("rank", "apart_ns", "tolerance_ns").iter_rows()
-    return pl.concat([first, fitting.select(first.columns).filter([offsets.fits(rank, *other) for other in apart_of])])
+    return list(fitting.select(*_PLACE, "apart_ns", "tolerance_ns").iter_rows())
