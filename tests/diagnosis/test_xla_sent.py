@@ -21,6 +21,7 @@ class _Host:
 
     at_us: int = 1_000
     busy_us: list[int] = field(default_factory=lambda: [0] * GPUS)
+    copied_us: list[int] = field(default_factory=lambda: [0] * GPUS)
     launched: int = 0
     main: list[Event] = field(default_factory=list)
     sending: list[Event] = field(default_factory=list)
@@ -28,27 +29,42 @@ class _Host:
     kernels: list[list[Event]] = field(default_factory=lambda: [[] for _ in range(GPUS)])
     copies: list[list[Event]] = field(default_factory=lambda: [[] for _ in range(GPUS)])
 
-    def run(self, function: str, *, sends_us: int, runs_us: int) -> None:
-        """Sends inputs, which a thread of the runtime copies to pinned memory first, and starts a program with them."""
+    def run(
+        self,
+        function: str,
+        *,
+        sends_us: int,
+        runs_us: int,
+        waits_us: int = 0,
+        launches_us: int = 150,
+        copies_us: int | None = None,
+    ) -> None:
+        """Sends inputs, which a thread of the runtime copies to pinned memory first, and starts a program with them.
+
+        Threads that launch it, for each GPU after the other, wait for room in the queues of the GPUs first.
+        """
         self.main.append(_span("DevicePut", self.at_us, self.at_us + 50))
         called, sent = self.at_us + 50, self.at_us + 50 + sends_us
         self.sending.append(_span("H2D Dispatch", called, sent))
         for gpu in range(GPUS):
-            begins = sent + 20 + 150 * gpu
+            begins = sent + waits_us + 20 + launches_us * gpu
             self.launched += 1
             kernel: dict[str, Stat] = {"correlation_id": self.launched, "hlo_module": f"jit_{function}"}
             kernel |= {"hlo_op": "fusion.1", "program_id": len(function)}
             self.threads[gpu] += [
-                _span("Scheduled Execute", called + 5, begins + 120, {"_ct": 5, "_c": self._call()}),
-                _span(f"jit_{function}:XLA GPU module", begins, begins + 110),
+                _span("Scheduled Execute", called + 5, begins + launches_us - 30, {"_ct": 5, "_c": self._call()}),
+                _span(f"jit_{function}:XLA GPU module", begins, begins + launches_us - 40),
                 _span("cuLaunchKernel", begins + 50, begins + 60, {"correlation_id": self.launched}),
             ]
-            copied = sent + sends_us // 10
-            self.copies[gpu].append(_span("MemcpyH2D", sent, copied, {"memcpy_details": "size:4096"}))
+            if waits_us:
+                self.threads[gpu].append(_span("ComputeSemaphoreAcquire", sent + 5, sent + waits_us))
+            copying = max(sent, self.copied_us[gpu])
+            copied = self.copied_us[gpu] = copying + (sends_us // 10 if copies_us is None else copies_us)
+            self.copies[gpu].append(_span("MemcpyH2D", copying, copied, {"memcpy_details": "size:4096"}))
             start = max(begins + 65, copied + 5, self.busy_us[gpu])
             self.busy_us[gpu] = start + runs_us
             self.kernels[gpu].append(Event("fusion_1", start * US, runs_us * US, kernel, "fusion_1"))
-        self.at_us = sent + 20 + 150 * GPUS
+        self.at_us = sent + waits_us + 20 + launches_us * GPUS
         self.main.append(_span(f"PjitFunction({function})", called, self.at_us, {"_pt": 5, "_p": self._call()}))
 
     def read(self) -> None:
@@ -132,3 +148,14 @@ def test_an_evaluation_is_named_by_the_program_and_not_by_threads_of_the_runtime
     """Kernels were looked up in the calls around their launches: "jit_eval_step:XLA GPU module"."""
     found = _trained(sends_us=100, validates=True).written(tmp_path).causes().to_dicts()
     assert [(row["cause"], row["responsible"]) for row in found] == [("evaluation", "run_validation")]
+
+
+def test_what_gpus_wait_for_while_they_copy_it_is_told_by_that(tmp_path: Path) -> None:
+    """Nobody was responsible for it where the host launched meanwhile, and so sent nothing itself."""
+    host = _Host()
+    for step in range(8):
+        begun_us = host.at_us
+        host.run(TRAIN, sends_us=20, runs_us=8_000, launches_us=4_000, copies_us=9_500)
+        host.main.append(_span("train", begun_us, host.at_us, {"_r": 1, "step_num": step}))
+    (found,) = host.written(tmp_path).causes().to_dicts()
+    assert (found["cause"], found["responsible"]) == ("upload", "MemcpyH2D")

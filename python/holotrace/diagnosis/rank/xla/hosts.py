@@ -229,7 +229,12 @@ def _explained(gaps: pl.DataFrame, named: pl.DataFrame, class_of: _ClassOf, seld
         .when(is_switch)
         .then(pl.lit(classes.LAUNCH))
         .otherwise(pl.col("cause").replace_strict(_CLASSES)),
-        name=pl.when(is_caller).then(_CALLER).otherwise("name"),
+        # What no call of the host sends meanwhile, a device copies.
+        name=pl.when(is_caller)
+        .then(_CALLER)
+        .when(pl.col("cause") == UPLOAD)
+        .then(pl.col("name").fill_null(xla_sent.TO_DEVICE))
+        .otherwise("name"),
     )
     launched_ns = pl.min_horizontal("end_ns", pl.max_horizontal("start_ns", "launch_ns") + 1)
     # Starting programs is one cause, whatever is started.
