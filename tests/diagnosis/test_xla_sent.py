@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import holotrace
+from holotrace.derive import host_time
+from holotrace.diagnosis.rank.xla import calls
 from holotrace.job import Job
 from xplane_files import Event, Line, Plane, Stat, space
 
@@ -159,3 +161,15 @@ def test_what_gpus_wait_for_while_they_copy_it_is_told_by_that(tmp_path: Path) -
         host.main.append(_span("train", begun_us, host.at_us, {"_r": 1, "step_num": step}))
     (found,) = host.written(tmp_path).causes().to_dicts()
     assert (found["cause"], found["responsible"]) == ("upload", "MemcpyH2D")
+
+
+def test_waiting_for_threads_that_wait_for_room_in_queues_is_no_launching(tmp_path: Path) -> None:
+    """Hosts that were far ahead seemed to be slow, and the slow one fast."""
+    host = _Host()
+    for step in range(3):
+        host.run(TRAIN, sends_us=1_000, runs_us=8_000, waits_us=6_000 * step)
+    (found,) = host.written(tmp_path).map(calls.medians, host_time.READS)
+    took_us = 1_000 + 20 + 150 * GPUS
+    assert dict(found.select("name", "time_ns").iter_rows())[f"PjitFunction({TRAIN})"] == pytest.approx(
+        took_us * 1e3, rel=0.05
+    )
