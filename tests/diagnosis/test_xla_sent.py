@@ -9,7 +9,8 @@ import pytest
 
 import holotrace
 from holotrace.derive import host_time
-from holotrace.diagnosis.rank.xla import calls
+from holotrace.diagnosis.rank import account
+from holotrace.diagnosis.rank.xla import calls, hosts
 from holotrace.job import Job
 from xplane_files import Event, Line, Plane, Stat, space
 
@@ -152,14 +153,26 @@ def test_an_evaluation_is_named_by_the_program_and_not_by_threads_of_the_runtime
     assert [(row["cause"], row["responsible"]) for row in found] == [("evaluation", "run_validation")]
 
 
-def test_what_gpus_wait_for_while_they_copy_it_is_told_by_that(tmp_path: Path) -> None:
-    """Nobody was responsible for it where the host launched meanwhile, and so sent nothing itself."""
+def _copied_slowly() -> _Host:
     host = _Host()
     for step in range(8):
         begun_us = host.at_us
         host.run(TRAIN, sends_us=20, runs_us=8_000, launches_us=4_000, copies_us=9_500)
         host.main.append(_span("train", begun_us, host.at_us, {"_r": 1, "step_num": step}))
-    (found,) = host.written(tmp_path).causes().to_dicts()
+    return host
+
+
+def test_a_program_is_as_late_as_its_inputs_however_early_it_was_launched(tmp_path: Path) -> None:
+    """A slow device seemed to cost what it took longer, though its inputs would not have been there any earlier."""
+    (found,) = _copied_slowly().written(tmp_path).map(hosts.host, account.READS)
+    late = found.launches.tail(7)
+    assert late["gap_ns"].to_list() == pytest.approx([1_500 * US // 1_000] * 7, rel=0.05)
+    assert late["launched_ns"].to_list() == late["begun_ns"].to_list()
+
+
+def test_what_gpus_wait_for_while_they_copy_it_is_told_by_that(tmp_path: Path) -> None:
+    """Nobody was responsible for it where the host launched meanwhile, and so sent nothing itself."""
+    (found,) = _copied_slowly().written(tmp_path).causes().to_dicts()
     assert (found["cause"], found["responsible"]) == ("upload", "MemcpyH2D")
 
 
