@@ -70,6 +70,16 @@ class _Host:
         self.at_us = sent + waits_us + 20 + launches_us * GPUS
         self.main.append(_span(f"PjitFunction({function})", called, self.at_us, {"_pt": 5, "_p": self._call()}))
 
+    def wait(self) -> None:
+        """Reads a result of what was launched last."""
+        until_us = max(self.busy_us) + 300
+        self.main.append(_span("np.asarray(jax.Array)", self.at_us, until_us))
+        self.at_us = until_us
+
+    def does(self, name: str, took_us: int) -> None:
+        self.main.append(_span(name, self.at_us, self.at_us + took_us))
+        self.at_us += took_us
+
     def read(self) -> None:
         """Reads a result that is there, which takes 400 us, of which a GPU copies for one."""
         self.main.append(_span("np.asarray(jax.Array)", self.at_us, self.at_us + 400))
@@ -186,3 +196,21 @@ def test_waiting_for_threads_that_wait_for_room_in_queues_is_no_launching(tmp_pa
     assert dict(found.select("name", "time_ns").iter_rows())[f"PjitFunction({TRAIN})"] == pytest.approx(
         took_us * 1e3, rel=0.05
     )
+
+
+def test_what_a_host_does_after_it_waited_for_an_evaluation_is_not_laid_to_that(tmp_path: Path) -> None:
+    """Waiting was longer than saving, all of which was told as evaluation."""
+    host = _Host()
+    for step in range(9):
+        begun_us = host.at_us
+        host.run(TRAIN, sends_us=100, runs_us=8_000)
+        if step % 4 == 3:
+            since_us = host.at_us
+            host.run(EVALUATE, sends_us=100, runs_us=2_000)
+            host.wait()
+            host.main.append(_span("run_validation", since_us, host.at_us))
+            host.does("save_checkpoint", 9_000)
+        host.main.append(_span("train", begun_us, host.at_us, {"_r": 1, "step_num": step}))
+    costs = {row["cause"]: row["cost_ns"] for row in host.written(tmp_path).causes().to_dicts()}
+    # Without the evaluation, which it waits for, the host would be so far ahead that saving was hidden.
+    assert costs == {"checkpoint": pytest.approx(18e6, rel=0.02), "evaluation": pytest.approx(24e6, rel=0.02)}

@@ -121,8 +121,9 @@ def host(rank: RankTrace) -> Host:
     # Where devices are threads of the host, what it does beside them is no matter of launching in time.
     if not xla_gaps.is_on_host(rank) and not launches.is_empty():
         own = _own(rank, named)
-        stops = pl.concat([_lasting_launches(rank), xla_device_waits.losing(waits)["returned_ns"]])
-        ways = xla_late_launches.begun(gaps, stops, xla_device_waits.lasting(own), waits)
+        asked_for = pl.concat([waits, saved], how="diagonal")
+        stops = pl.concat([_lasting_launches(rank), xla_device_waits.losing(asked_for)["returned_ns"]])
+        ways = xla_late_launches.begun(gaps, stops, xla_device_waits.lasting(own), asked_for)
         late = gaps.filter(pl.col("window").is_in(pl.lit(ways["window"]).implode())).select(
             "window", "start_ns", "end_ns"
         )
