@@ -48,6 +48,17 @@ def test_what_all_hosts_send_is_judged_by_all_of_it_and_not_what_a_slow_host_sen
     assert xla_spent.beside_gaps([(candidate, 5)], sent, cast("Meetings", Saving())) == [(candidate, cost_ns)]
 
 
+def test_what_one_host_has_beyond_others_is_not_counted_for_all_hosts_again() -> None:
+    """Input that one host took 26 ms longer for was worth 26 ms on that, and 30 on all hosts instead of 4."""
+    done = job((0, INPUT, "load", 300), (1, INPUT, "load", 100), (2, INPUT, "load", 100))
+    costs = [(Candidate(INPUT, Change(), ranks, responsible="load"), 5) for ranks in ((0,), ())]
+    found = xla_spent.beside_gaps(costs, done, cast("Meetings", Saving()))
+    assert [cost for _, cost in found] == [200, 300]
+    # Where nothing is told of the one host, it has all of it.
+    (found_of_all,) = xla_spent.beside_gaps(costs[1:], done, cast("Meetings", Saving()))
+    assert found_of_all[1] == 500
+
+
 @pytest.mark.parametrize("cause", [UPLOAD, LAUNCH, UNRECORDED])
 def test_what_all_hosts_do_is_judged_by_all_of_it_where_none_waits_for_its_devices(cause: str) -> None:
     """Nothing was said of small programs that took 15 % of each step, as each host was late in only some of them."""
