@@ -145,7 +145,7 @@ def _is_whole(found: Candidate, job: Job) -> bool:
     """
     is_only = len(job.ranks) == 1 and found.cause != LAUNCH
     is_of_all = found.cause in _WHOLE_OF_ALL and (not found.ranks or is_only)
-    return found.cause in (SYNCHRONIZATION, *STALLING) or is_of_all
+    return found.cause in (SYNCHRONIZATION, *STALLING, *READING) or is_of_all
 
 
 def _is_sending(found: Candidate, cost: int, costs: list[tuple[Candidate, int]]) -> bool:
