@@ -20,12 +20,18 @@ MS = 1_000_000
 STEP_NS = 100 * MS
 
 
-def found(last: list[tuple[int, int]], late_ms: int, longer_ms: int) -> list[Candidate]:
+def found(
+    last: list[tuple[int, int]], late_ms: int, longer_ms: int, computing: tuple[int | None, ...] = (0, 1)
+) -> list[Candidate]:
     """Causes of two ranks with two devices each, of which in each step this one of this rank comes late.
 
-    In all steps together their kernels take so much longer than those of others.
+    In all steps together kernels take so much longer than those of others, on each of these devices of the first rank.
     """
-    longer = {"row": account.CORES_BEYOND, "rank": 0, "name": "experts", "time_ns": longer_ms * MS, "count": 1}
+    longer = [
+        {"row": account.CORES_BEYOND, "rank": 0, "device": device, "name": "experts", "count": 1}
+        | {"time_ns": longer_ms * MS // len(computing)}
+        for device in computing
+    ]
     come = [
         {"rank": rank, "match": step, "step": step, "device": device, "event_id": step, "clock_offset_ns": 7}
         | {"arrival_ns": at * MS + step * STEP_NS, "left_ns": (step + 1) * STEP_NS, "time_ns": 0}
@@ -36,7 +42,7 @@ def found(last: list[tuple[int, int]], late_ms: int, longer_ms: int) -> list[Can
         for at in [50 + late_ms * (one == (rank, device))]
     ]
     types = {"rank": pl.Int32()}
-    rows = pl.DataFrame([longer], schema_overrides=types)
+    rows = pl.DataFrame(longer, schema_overrides=types)
     job = Job(rows.select("rank").hstack(filled(rows.drop("rank"), account.COLUMNS)), pl.DataFrame(), (0, 1), MS)
     visits = pl.DataFrame(come, schema_overrides=types).with_columns(queue=pl.lit(None, pl.Int64))
     return list(cores_in_turns.causes(job, visits))
@@ -69,8 +75,20 @@ def test_a_device_that_is_mostly_the_last_takes_no_turns() -> None:
     assert found([(0, 1), (0, 1), (0, 1), (1, 1)], late_ms=20, longer_ms=80) == []
 
 
+@pytest.mark.parametrize("computing", [(1,), (1, 1, 0)])
+def test_devices_that_come_late_since_they_waited_for_one_take_no_turns(computing: tuple[int, ...]) -> None:
+    """Devices of several groups wait for one that is slow, and those of another group for each of them: beside the slow
+    one uneven work of all was told.
+    """
+    assert found(TURNS, late_ms=20, longer_ms=100, computing=computing) == []
+
+
+def test_where_no_steps_are_known_nothing_tells_whether_kernels_take_longer_on_one_device() -> None:
+    assert found(TURNS, late_ms=20, longer_ms=100, computing=(None,))
+
+
 def test_the_kernels_of_one_device_that_take_longer_than_those_of_the_others_are_counted_by_step() -> None:
-    """What differs as equal work does is not counted, nor what another device takes as long for in another step."""
+    """What differs as equal work does is not counted; what another device takes as long for in another step is its."""
     rank = trace("step |1111111111|\ntpu |AAAAA.....|\nA = f in jit_f(1)")
     took = {("experts", 1): (50, 90, 50), ("experts", 2): (80, 50, 50), ("dense", 1): (100, 105, 100)}
     rows = [
@@ -79,4 +97,4 @@ def test_the_kernels_of_one_device_that_take_longer_than_those_of_the_others_are
         for device, ns in enumerate(of_step)
     ]
     rank = replace(rank, tables={**rank.tables, "device_events": frame(DEVICE_EVENTS, rows)})
-    assert kernels.beyond_others(rank).collect().rows() == [("experts", 70, 2)]
+    assert sorted(kernels.beyond_others(rank).collect().rows()) == [("experts", 0, 30, 1), ("experts", 1, 40, 1)]

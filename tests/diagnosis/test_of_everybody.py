@@ -182,6 +182,20 @@ def test_a_function_that_takes_as_much_longer_as_all_calls_of_a_slow_host_is_of_
     assert all(each.ranks == (3,) for each in found)
 
 
+@pytest.mark.parametrize(("own_ns", "causes"), [(9_000_000, {"slow-host"}), (30_000_000, {"upload"})])
+def test_what_a_slow_host_of_xla_sends_takes_it_longer_whatever_the_name_of_most_of_it_is(
+    own_ns: int, causes: set[str]
+) -> None:
+    """Copying to pinned memory took the slow host longest, and others the copy of the GPU: it was told beside it."""
+    sent: dict[str, object] = {"step": 1, "cause": "upload", "start_ns": 0, "at_ns": 20_000_000, "count": 1}
+    slow = sent | {"rank": 3, "name": "H2D Dispatch"}
+    rows: list[dict[str, object]] = [
+        {"row": "spent", "rank": rank, "name": "MemcpyH2D", "time_ns": 3_000_000} | sent for rank in range(3)
+    ]
+    rows += [{"row": "spent", "time_ns": own_ns} | slow, {"row": "gap", "time_ns": 6_000_000} | slow]
+    assert {each.cause for each in of_slow_host(rows)} == causes
+
+
 def test_input_that_is_waited_for_in_many_parts_is_as_long_as_its_host_is_in_it() -> None:
     """A device waited for its loader in parts, each as short as one of any loader: all of it was of a slow host."""
     place = {"step": 1, "at_ns": 40_000_000, "start_ns": 0, "name": "DataLoader.__next__", "event_id": 7}

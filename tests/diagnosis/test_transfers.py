@@ -12,6 +12,7 @@ from holotrace.diagnosis.job import transfers
 from holotrace.diagnosis.job.candidates import Candidate, Job
 from holotrace.diagnosis.job.floors import least_ratio
 from holotrace.diagnosis.job.meetings import Change
+from holotrace.diagnosis.rank import account
 from holotrace.diagnosis.words.classes import EXPOSED, SLOW_LINK, SYNCHRONIZATION
 
 SLOW, SIZES = (2, 3), (1_000, 50_000)
@@ -46,6 +47,19 @@ def test_a_link_that_is_slow_for_all_sizes_is_one_cause() -> None:
     (link,) = (found for found in transfers.causes(job) if found.cause == SLOW_LINK)
     assert link.ranks == SLOW
     assert link.change.transfer == {1: 1 / 3, 3: 1 / 3}
+
+
+@pytest.mark.parametrize(("queue", "times", "is_told"), [(20, 1, False), (20, 3, True), (None, 1, True)])
+def test_kernels_of_programs_of_xla_tell_how_long_a_transfer_took_that_is_hidden(
+    queue: int | None, times: int, is_told: bool
+) -> None:
+    """Of GPUs a link was slow whose transfers were exposed, and those of others were not, as where others come late."""
+    window = pl.DataFrame({"row": "window", "rank": range(4), "count": 1, "detail": account.XLA, "device": 0})
+    lasted = pl.when(pl.col("rank").is_in(SLOW)).then(times).otherwise(1) * pl.col("element_count")
+    is_exposed = pl.col("rank").is_in(SLOW).cast(pl.Int64)
+    met = visits().with_columns(left_ns=pl.col("arrival_ns") + lasted, exposed_ns=lasted * is_exposed, queue=queue)
+    found = [each.ranks for each in transfers.causes(Job(window, met, (0, 1, 2, 3), 0)) if each.cause == SLOW_LINK]
+    assert found == [SLOW] * is_told
 
 
 def test_a_group_of_which_a_rank_was_not_recorded_has_no_slow_link_as_that_rank_may_come_late() -> None:

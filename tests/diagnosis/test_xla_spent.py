@@ -16,7 +16,17 @@ from holotrace.diagnosis.job.meetings import Change, Meetings
 from holotrace.diagnosis.rank import account
 from holotrace.diagnosis.rank.xla import hosts as xla_hosts
 from holotrace.diagnosis.rank.xla.hosts import SPENT, WAITED
-from holotrace.diagnosis.words.classes import COLLECTION, FUNCTION, INPUT, LAUNCH, SLOW_HOST, UNRECORDED, UPLOAD
+from holotrace.diagnosis.words.classes import (
+    CHECKPOINT,
+    COLLECTION,
+    EVALUATION,
+    FUNCTION,
+    INPUT,
+    LAUNCH,
+    SLOW_HOST,
+    UNRECORDED,
+    UPLOAD,
+)
 
 RANKS = (0, 1, 2)
 
@@ -46,6 +56,34 @@ def test_what_all_hosts_send_is_judged_by_all_of_it_and_not_what_a_slow_host_sen
     sent = job(*((rank, UPLOAD, "device_put", 100) for rank in RANKS))
     candidate = Candidate(UPLOAD, Change(), ranks, responsible="device_put")
     assert xla_spent.beside_gaps([(candidate, 5)], sent, cast("Meetings", Saving())) == [(candidate, cost_ns)]
+
+
+class Hurrying:
+    """A job that ends 100 ns earlier for each wait that its hosts do without."""
+
+    def saved_ns(self, change: Change) -> int:
+        return 100 * sum(len(ended) for ended in change.waits.values())
+
+
+@pytest.mark.parametrize("cause", [EVALUATION, CHECKPOINT])
+def test_evaluations_and_checkpoints_cost_what_waiting_for_them_exposes(cause: str) -> None:
+    """That hosts would be ahead of the next launch without it counted for checkpoints only."""
+    done = job((0, INPUT, "load", 1))
+    waits = done.rows.filter(pl.col("row") == WAITED).with_columns(cause=pl.lit(cause))
+    waited = replace(done, rows=pl.concat([done.rows, waits]))
+    costs = [(Candidate(cause, Change(), (), responsible="x"), 5)]
+    assert [ns for _, ns in xla_spent.beside_gaps(costs, waited, cast("Meetings", Hurrying()))] == [100]
+
+
+def test_what_one_host_has_beyond_others_is_not_counted_for_all_hosts_again() -> None:
+    """Input that one host took 26 ms longer for was worth 26 ms on that, and 30 on all hosts instead of 4."""
+    done = job((0, INPUT, "load", 300), (1, INPUT, "load", 100), (2, INPUT, "load", 100))
+    costs = [(Candidate(INPUT, Change(), ranks, responsible="load"), 5) for ranks in ((0,), ())]
+    found = xla_spent.beside_gaps(costs, done, cast("Meetings", Saving()))
+    assert [cost for _, cost in found] == [200, 300]
+    # Where nothing is told of the one host, it has all of it.
+    (found_of_all,) = xla_spent.beside_gaps(costs[1:], done, cast("Meetings", Saving()))
+    assert found_of_all[1] == 500
 
 
 @pytest.mark.parametrize("cause", [UPLOAD, LAUNCH, UNRECORDED])

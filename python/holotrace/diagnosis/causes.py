@@ -30,6 +30,7 @@ from holotrace.diagnosis.job import (
     transfers,
     uneven,
     xla_on_all,
+    xla_pace,
     xla_spent,
     xla_steps,
 )
@@ -133,10 +134,8 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
         *transfers.causes(job),
         *slow_work.causes(job),
     )
-    own = dict(rows.filter(pl.col("row") == account.HOST).group_by("rank").agg(pl.col("time_ns").max()).iter_rows())
-    own_ns = meetings.mean_ns(lambda met: max(own.get(rank) or 0 for rank in met))
     # What hosts take without the profiler is not known call by call.
-    room_ns = job_ns if profiler_ns else job_ns - own_ns
+    room_ns = job_ns if profiler_ns else job_ns - _own_ns(rows, meetings, job_ns)
     # Nobody waits for a replica that has more to do; devices of one rank wait for each other.
     every = [c for c in every if c.cause not in _UNEQUAL or cores.are_told(c) or meetings.meet_others({*c.ranks})]
     beside = xla_spent.of_all(every, job)
@@ -179,6 +178,13 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     known = [Found(Candidate(RECORDING, Change()), 0, 0, 0, *whole, xla_steps.of_hosts(rows))]
     is_much = (profiler_ns or 0) > floors.USUAL[LAUNCH] * job_ns
     return sorted(found, key=lambda cause: -cause.cost_ns) + (known if is_much else []), joint
+
+
+def _own_ns(rows: pl.DataFrame, meetings: Meetings, job_ns: int) -> int:
+    """How long the slowest host takes by itself."""
+    own = dict(rows.filter(pl.col("row") == account.HOST).group_by("rank").agg(pl.col("time_ns").max()).iter_rows())
+    own |= {rank: ratio * job_ns for rank, ratio in xla_pace.own_ratios(rows).items()}
+    return meetings.mean_ns(lambda met: max(own.get(rank) or 0 for rank in met))
 
 
 def _arrived(rows: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:

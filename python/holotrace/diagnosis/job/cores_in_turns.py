@@ -40,7 +40,7 @@ def causes(job: Job, come: pl.DataFrame) -> Iterator[Candidate]:
     late_ns, most_ns, longer_ns = total(by_device), max(by_device, default=0), total(by_name["time_ns"])
     if late.height < _FEWEST_TURNS or late_ns <= job.floor_ns or most_ns > _MOSTLY_RATIO * late_ns:
         return
-    if longer_ns < _EXPLAINED_RATIO * late_ns:
+    if longer_ns < _EXPLAINED_RATIO * late_ns or _is_of_one(longer):
         return
     # What they are late by chance comes on top of it.
     share = min(1.0, longer_ns / late_ns)
@@ -62,3 +62,9 @@ def causes(job: Job, come: pl.DataFrame) -> Iterator[Candidate]:
         start_ns=worst["come_ns"] + worst["clock_offset_ns"] - worst["time_ns"],
         evidence={**evidence, cores.DEVICES: len(by_device)},
     )
+
+
+def _is_of_one(longer: pl.DataFrame) -> bool:
+    """Whether kernels take longer on one device in most steps: those that wait for it make others late in turn."""
+    by_device = longer.drop_nulls("device").group_by("rank", "device").agg(pl.col("time_ns").sum())["time_ns"]
+    return max(by_device, default=0) > _MOSTLY_RATIO * total(by_device)

@@ -45,6 +45,7 @@ from holotrace.diagnosis.words.classes import (
     STEP_RANGE,
     SYNCHRONIZATION,
     UNRECORDED,
+    UPLOAD,
 )
 
 # What hosts go on beside.
@@ -370,7 +371,10 @@ def _longer(
 
     The others are those that are in it, or all that are given.
     """
-    times = functions.filter(of_functions.is_named(idle.name)).group_by("rank").agg(pl.col("time_ns").sum())
+    # What is sent goes by the name of whatever takes longest, which need not be the same on all hosts.
+    is_sent = idle.cause == UPLOAD and "cause" in functions.columns
+    is_it = pl.col("cause") == UPLOAD if is_sent else of_functions.is_named(idle.name)
+    times = functions.filter(is_it).group_by("rank").agg(pl.col("time_ns").sum())
     host_ns: dict[int, int] = dict(times.iter_rows())
     others = [host_ns.get(rank, 0) for rank in (ranks or host_ns) if rank not in slow]
     usual_ns = lower_median(pl.Series(others)) if others else 0

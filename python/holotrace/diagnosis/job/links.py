@@ -64,7 +64,7 @@ def of_groups(meetings: pl.DataFrame) -> Iterator[Candidate]:
 def awaited(meetings: pl.DataFrame) -> Iterator[Candidate]:
     """Groups whose ranks stand still in transfers when those of equal size in other groups are hidden, or nearly so.
 
-    Programs of XLA look for a transfer only when they need it, so that nothing tells how long one that is hidden took.
+    Programs of XLA on TPUs look for a transfer only when they need it: nothing tells how long one that is hidden took.
     One instruction of a program sends as much in each of its groups, whether or not its size is known.
     """
     alike = [*_KIND, "element_count", "instruction"]

@@ -46,7 +46,8 @@ def causes(job: Job) -> Iterator[Candidate]:
     meetings = _transferred(replace(job, visits=job.visits.filter(pl.col("collective").cast(pl.String) != BARRIER)))
     # Programs of XLA reduce gradients whenever their compiler says.
     is_xla = not job.rows.is_empty() and account.XLA in job.of(account.WINDOW)["detail"]
-    slow_links = list(links.awaited(meetings) if is_xla else links.of_groups(meetings))
+    is_timed = pl.col("is_timed") | pl.lit(not is_xla)
+    slow_links = [*links.of_groups(meetings.filter(is_timed)), *links.awaited(meetings.filter(~is_timed))]
     known = [match for link in slow_links for match in link.change.transfer]
     slow_links += _slow_steps(meetings.filter(~pl.col("match").is_in(known)), job.ranks)
     yield from slow_links
@@ -93,6 +94,8 @@ def _transferred(job: Job) -> pl.DataFrame:
             start_ns=pl.col("start_ns").min(),
             come_ns=pl.col("arrival_ns").max(),
             member_ranks=pl.col("rank").sort(),
+            # Kernels begin as their rank comes.
+            is_timed=pl.col("queue").is_not_null().all() if "queue" in job.visits.columns else pl.lit(value=False),
             held_back=(pl.col("cause") == SYNCHRONIZATION).mean() if "cause" in job.visits.columns else pl.lit(0.0),
             group=pl.col("group").first().cast(pl.String) if "group" in job.visits.columns else pl.lit(None, pl.String),
             waits_in=pl.col("name").drop_nulls().first() if "name" in job.visits.columns else pl.lit(None, pl.String),

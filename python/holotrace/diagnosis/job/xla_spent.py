@@ -36,7 +36,8 @@ def without(kept: list[tuple[Candidate, int]], job: Job, meetings: Meetings) -> 
     """The causes, each with what the job gains if its hosts do none of it, if that is more."""
     if job.of(SPENT).is_empty():
         return kept
-    whole = [(c if _is_sending(c, cost, kept) else _without(c, job), cost) for c, cost in kept]
+    every = [c for c, _ in kept]
+    whole = [(c if _is_sending(c, cost, kept) else _without(c, job, every), cost) for c, cost in kept]
     return [(_named(candidate, job), max(cost, meetings.saved_ns(candidate.change))) for candidate, cost in whole]
 
 
@@ -130,8 +131,9 @@ def beside_gaps(costs: list[tuple[Candidate, int]], job: Job, meetings: Meetings
     if job.of(WAITED).is_empty() and job.of(SPENT).is_empty():
         return costs
     whole = [_is_whole(c, job) and not _is_sending(c, cost, costs) for c, cost in costs]
+    every = [c for c, _ in costs]
     return [
-        (c, max(cost, meetings.saved_ns(_without(c, job).change)) if is_whole else cost)
+        (c, max(cost, meetings.saved_ns(_without(c, job, every).change)) if is_whole else cost)
         for (c, cost), is_whole in zip(costs, whole, strict=True)
     ]
 
@@ -143,7 +145,7 @@ def _is_whole(found: Candidate, job: Job) -> bool:
     """
     is_only = len(job.ranks) == 1 and found.cause != LAUNCH
     is_of_all = found.cause in _WHOLE_OF_ALL and (not found.ranks or is_only)
-    return found.cause in (SYNCHRONIZATION, *STALLING) or is_of_all
+    return found.cause in (SYNCHRONIZATION, *STALLING, *READING) or is_of_all
 
 
 def _is_sending(found: Candidate, cost: int, costs: list[tuple[Candidate, int]]) -> bool:
@@ -152,8 +154,11 @@ def _is_sending(found: Candidate, cost: int, costs: list[tuple[Candidate, int]])
     return found.cause == LAUNCH and cost < max(sent, default=0)
 
 
-def _without(found: Candidate, job: Job) -> Candidate:
-    """The cause with all that its hosts do of it, or all their waits for it; as it is where that is not known."""
+def _without(found: Candidate, job: Job, every: Sequence[Candidate]) -> Candidate:
+    """The cause with all that its hosts do of it, or all their waits for it; as it is where that is not known.
+
+    What some hosts have beyond others is not everybody's, if that is one of ``every`` cause.
+    """
     ranks = found.ranks or job.ranks
     if found.cause in (SYNCHRONIZATION, *READING):
         # Without others their hosts would only be further ahead.
@@ -164,14 +169,31 @@ def _without(found: Candidate, job: Job) -> Candidate:
         return found
     if found.cause == SLOW_HOST:
         found = replace(found, cause=LAUNCH)
-        return replace(_without(found, replace(job, rows=_as_launching(job.rows, ranks))), cause=SLOW_HOST)
+        as_launching = replace(job, rows=_as_launching(job.rows, ranks))
+        return replace(_without(found, as_launching, every), cause=SLOW_HOST)
     if found.cause not in (*STALLING, *_WHOLE_OF_ALL):
         return found
-    spent = _beyond(_of_name(job.of(SPENT), found).filter(cause=found.cause), ranks, job)
+    own = _of_name(job.of(SPENT), found).filter(cause=found.cause)
+    spent = _beyond(own, ranks, job) if found.ranks else _without_beyond(own, _who_has_more(found, every), job)
     parts: dict[int, list[tuple[int, float]]] = {}
     for rank, at, ns in spent.filter(pl.col("ns") > 0).select("rank", "at_ns", "ns").iter_rows():
         parts.setdefault(rank, []).append((at, float(ns)))
     return replace(found, change=replace(found.change, spent=parts)) if parts else found
+
+
+def _who_has_more(found: Candidate, every: Sequence[Candidate]) -> tuple[int, ...]:
+    """The ranks of which it is told that they have more of it than others."""
+    same = (each for each in every if each.cause == found.cause)
+    if found.cause in BY_NAME:
+        same = (each for each in same if each.responsible == found.responsible)
+    return tuple(sorted({rank for each in same for rank in each.ranks}))
+
+
+def _without_beyond(spent: pl.DataFrame, ranks: tuple[int, ...], job: Job) -> pl.DataFrame:
+    """What all ranks have, ``ns``, these no more than what is usual for the others."""
+    usual = _beyond(spent, ranks, job).with_columns(ns=pl.col("time_ns") - pl.col("ns"))
+    others = spent.filter(~pl.col("rank").is_in(ranks)).with_columns(ns=pl.col("time_ns").cast(pl.Float64))
+    return pl.concat([usual, others], how="diagonal")
 
 
 def _as_launching(rows: pl.DataFrame, ranks: tuple[int, ...]) -> pl.DataFrame:

@@ -29,10 +29,13 @@ def medians(rank: RankTrace) -> pl.DataFrame:
     Where graphs are collected, that is what the program's own ranges do.
     """
     threads = host_time.stepping_threads(rank).implode()
-    own = host_time.activities(rank, INPUT_RANGES).filter(pl.col("tid").is_in(threads))
+    every = host_time.activities(rank, INPUT_RANGES)
+    own = every.filter(pl.col("tid").is_in(threads))
     launching = [DISPATCH, TRACING, *([PROGRAM] if TRACING in own["activity"] else [])]
     spans = own.filter(pl.col("activity").is_in(launching))
-    beside = intervals.union(own.filter(pl.col("activity").is_in(_BESIDE)))
+    # With several GPUs other threads launch, and wait for room in queues, while the one with the steps waits for them.
+    is_waiting = pl.col("activity") == BACK_PRESSURE
+    beside = intervals.union(pl.concat([own.filter(pl.col("activity").is_in(_BESIDE)), every.filter(is_waiting)]))
     return (
         spans.select(pl.col("name").cast(pl.String), time_ns=intervals.uncovered_ns(spans, beside))
         .group_by("name")

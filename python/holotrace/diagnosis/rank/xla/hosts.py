@@ -121,8 +121,9 @@ def host(rank: RankTrace) -> Host:
     # Where devices are threads of the host, what it does beside them is no matter of launching in time.
     if not xla_gaps.is_on_host(rank) and not launches.is_empty():
         own = _own(rank, named)
-        stops = pl.concat([_lasting_launches(rank), xla_device_waits.losing(waits)["returned_ns"]])
-        ways = xla_late_launches.begun(gaps, stops, xla_device_waits.lasting(own), waits)
+        asked_for = pl.concat([waits, saved], how="diagonal")
+        stops = pl.concat([_lasting_launches(rank), xla_device_waits.losing(asked_for)["returned_ns"]])
+        ways = xla_late_launches.begun(gaps, stops, xla_device_waits.lasting(own), asked_for)
         late = gaps.filter(pl.col("window").is_in(pl.lit(ways["window"]).implode())).select(
             "window", "start_ns", "end_ns"
         )
@@ -148,7 +149,8 @@ def host(rank: RankTrace) -> Host:
     laid = pl.concat([ahead, known.filter(is_kept)])
     laid = xla_recording.beyond_the_start(laid, gaps, rank)
     laid, spent = xla_recording.laid_to_functions(laid, gaps, rank), xla_recording.without_functions(spent, rank)
-    launched = laid.join(gaps.select("window", launched_ns="launch_ns"), on="window", how="left", maintain_order="left")
+    launched_ns = pl.when(_awaits_inputs()).then("end_ns").otherwise("launch_ns")
+    launched = laid.join(gaps.select("window", launched_ns=launched_ns), on="window", how="left", maintain_order="left")
     waited = xla_device_waits.with_ready(rank, pl.concat([waits, saved, held], how="diagonal"), gaps)
     return Host(_in_order(launched), launches, waited, _in_order(spent))
 
@@ -176,19 +178,28 @@ def _launches(rank: RankTrace, gaps: pl.DataFrame) -> pl.DataFrame:
     # What is copied to devices before a program, while these have nothing else to do, is launched too late, too.
     ended = xla_gaps.program_runs(rank).select(ended_ns="end_ns").sort("ended_ns")
     # Of what began before the recording only operations tell when it was over.
-    stood = gaps.group_by(first_ns="end_ns").agg(stood_ns=pl.col("start_ns").min())
+    stood = gaps.group_by(first_ns="end_ns").agg(
+        stood_ns=pl.col("start_ns").min(), sent_ns=pl.col("end_ns").filter(_awaits_inputs()).first()
+    )
     known = (
         begun.join_asof(ended, left_on="first_ns", right_on="ended_ns", check_sortedness=False)
         .join(stood, on="first_ns", how="left", maintain_order="left")
         .with_columns(pl.coalesce("ended_ns", "stood_ns"))
     )
-    is_late = pl.col("launch_ns") > pl.col("ended_ns")
+    is_late = (pl.col("launch_ns") > pl.col("ended_ns")) | pl.col("sent_ns").is_not_null()
     gap_ns = pl.when(is_late).then(pl.col("begun_ns") - pl.col("ended_ns")).fill_null(0)
     # A recording may begin with nothing launched ahead.
     is_first = (pl.col("ended_ns") <= xla_gaps.window(rank)["start_ns"].min()).fill_null(value=False)
     usual_ns = gap_ns.filter(~is_first).max().fill_null(gap_ns)
     stood_ns = pl.when(is_first).then(pl.min_horizontal(gap_ns, usual_ns)).otherwise(gap_ns)
-    return known.select("begun_ns", "launched_ns", gap_ns=stood_ns).sort("launched_ns")
+    return known.select("begun_ns", launched_ns=pl.coalesce("sent_ns", "launched_ns"), gap_ns=stood_ns).sort(
+        "launched_ns"
+    )
+
+
+def _awaits_inputs() -> pl.Expr:
+    """Which gaps end with what waited for its inputs: it is as late as they are, however early it was launched."""
+    return (pl.col("launch_ns") <= pl.col("start_ns")) & (pl.col("upload_ns") > 0)
 
 
 def _lasting_launches(rank: RankTrace) -> pl.Series:
@@ -229,7 +240,12 @@ def _explained(gaps: pl.DataFrame, named: pl.DataFrame, class_of: _ClassOf, seld
         .when(is_switch)
         .then(pl.lit(classes.LAUNCH))
         .otherwise(pl.col("cause").replace_strict(_CLASSES)),
-        name=pl.when(is_caller).then(_CALLER).otherwise("name"),
+        # What no call of the host sends meanwhile, a device copies.
+        name=pl.when(is_caller)
+        .then(_CALLER)
+        .when(pl.col("cause") == UPLOAD)
+        .then(pl.col("name").fill_null(xla_sent.TO_DEVICE))
+        .otherwise("name"),
     )
     launched_ns = pl.min_horizontal("end_ns", pl.max_horizontal("start_ns", "launch_ns") + 1)
     # Starting programs is one cause, whatever is started.

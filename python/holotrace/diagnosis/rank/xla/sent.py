@@ -13,19 +13,19 @@ from holotrace.diagnosis.words.classes import LAUNCH
 _COPIES = XLA_OPS.only("event_id", "name", "module", "device", "plane", "start_ns", "end_ns")
 READS = (_COPIES,)
 # What copies from the host to a GPU, and back, is called.
-_TO_DEVICE, _TO_HOST = "MemcpyH2D", "MemcpyD2H"
+TO_DEVICE, _TO_HOST = "MemcpyH2D", "MemcpyD2H"
 
 
 def copies(rank: RankTrace) -> pl.DataFrame:
     """What GPUs copy from and to their host beside all programs, on its clock: event_id, name, start_ns, end_ns."""
-    is_one = pl.col("name").cast(pl.String).is_in([_TO_DEVICE, _TO_HOST]) & pl.col("module").is_null()
+    is_one = pl.col("name").cast(pl.String).is_in([TO_DEVICE, _TO_HOST]) & pl.col("module").is_null()
     found = rank.where(_COPIES, is_one)
     return skew.shifted(found, rank.cached(skew.shifts)).select("event_id", "name", "start_ns", "end_ns")
 
 
 def sent(rank: RankTrace) -> pl.DataFrame:
     """Those of them from the host."""
-    return rank.cached(copies).filter(pl.col("name").cast(pl.String) == _TO_DEVICE)
+    return rank.cached(copies).filter(pl.col("name").cast(pl.String) == TO_DEVICE)
 
 
 def with_copies(activities: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
@@ -34,7 +34,7 @@ def with_copies(activities: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     if copied.is_empty():
         return activities
     alone = intervals.subtract(copied, _launching(activities, host_time.stepping_threads(rank)))
-    sending = alone.with_columns(name=pl.lit(_TO_DEVICE, pl.Categorical()), tid=pl.lit(""), activity=pl.lit(UPLOAD))
+    sending = alone.with_columns(name=pl.lit(TO_DEVICE, pl.Categorical()), tid=pl.lit(""), activity=pl.lit(UPLOAD))
     return pl.concat([activities, sending], how="diagonal")
 
 
