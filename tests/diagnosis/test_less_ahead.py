@@ -81,17 +81,26 @@ def test_freeing_memory_waits_and_makes_what_comes_later_longer(tmp_path: Path) 
     assert found_in(tmp_path, event("cuda_runtime", "cudaFree", 500, 2_000))[1][:3] == ("allocator", 2.0, 0)
 
 
-@pytest.mark.parametrize(("memory", "cause"), [("Pageable", "copy"), ("Pinned", None)])
+@pytest.mark.parametrize(
+    ("memory", "call", "called_us", "cause"),
+    [
+        ("Pageable", "cudaMemcpyAsync", 20, "copy"),
+        # That call waits itself.
+        ("Pageable", "hipMemcpyWithStream", 2_420, "copy"),
+        ("Pinned", "cudaMemcpyAsync", 20, None),
+    ],
+)
 def test_who_copies_from_memory_that_is_not_pinned_waits_and_is_less_far_ahead(
-    tmp_path: Path, memory: str, cause: str | None
+    tmp_path: Path, memory: str, call: str, called_us: int, cause: str | None
 ) -> None:
     """Without that the checkpoint of one rank was hidden in part; nothing was told of what all ranks copy."""
     copying = [
         event("cpu_op", "aten::_to_copy", 500, 2_500),
-        event("cuda_runtime", "cudaMemcpyAsync", 510, 20, correlation=9),
+        event("cuda_runtime", call, 510, called_us, correlation=9),
         event("kernel", f"Memcpy HtoD ({memory} -> Device)", 10_000, 5, correlation=9, stream=7, device=0),
-        event("cuda_runtime", "cudaStreamSynchronize", 540, 2_400),
     ]
+    if called_us < 2_400:
+        copying.append(event("cuda_runtime", "cudaStreamSynchronize", 540, 2_400))
     copying[2]["cat"] = "gpu_memcpy"
     work = kernels(((0, 10, 9_990), (3_000, 10_010, 2_000), (20_000, 20_010, 2_000)))
     save = event("python_function", SAVE, 4_000, 15_900)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import polars as pl
 import pytest
 
-from holotrace.diagnosis.job import uneven
+from holotrace.diagnosis.job import segments, uneven
 from holotrace.diagnosis.job.candidates import Candidate, Job
 from holotrace.diagnosis.words.classes import SLOW_DEVICE, UNEVEN_WORK
 
@@ -168,3 +168,18 @@ def test_steps_of_which_a_rank_of_two_lost_work_are_not_compared() -> None:
     frame = pl.DataFrame(rows, schema_overrides={"cause": pl.String}, infer_schema_length=None)
     (found,) = uneven.causes(Job(frame, pl.DataFrame(visits), (0, 1), floor_ns=10))
     assert (found.cause, found.ranks, found.steps) == (SLOW_DEVICE, (0,), (0, 1, 3))
+
+
+def test_what_a_rank_gets_that_another_has_too_much_comes_where_it_took_less_than_that_one() -> None:
+    """Of two ranks that with less got its part all over the step: uneven work was worth 32 of 40 ms."""
+    took = {0: (100, 100), 1: (100, 200)}
+    rows = pl.DataFrame(
+        [
+            {"rank": rank, "step": 1, "match": match, "is_beside": False, "at_ns": 1_000 * match, "time_ns": ns}
+            for rank, times in took.items()
+            for match, ns in enumerate(times)
+        ]
+    )
+    lacking = pl.DataFrame({"rank": [0, 1], "step": [1, 1], "beyond_ns": [50.0, 0.0], "time_ns": [200, 300]})
+    placed = segments.placed(rows, lacking, less=True, usual_ns=segments.MEAN).filter(pl.col("part_ns") > 0)
+    assert placed.select("rank", "at_ns", "part_ns").rows() == [(0, 1_000, 50.0)]

@@ -11,7 +11,7 @@ from holotrace.derive.totals import total
 from holotrace.diagnosis.job import sizes, tokens
 from holotrace.diagnosis.job.candidates import APART_RATIO, NAMED_RATIO, Candidate, Job, Where, candidate, when
 from holotrace.diagnosis.job.equal_work import BORNE_OUT_RATIO, by_kind, is_apart, is_equal, largest, longer_ns, lower
-from holotrace.diagnosis.job.segments import beyond_ratio, placed
+from holotrace.diagnosis.job.segments import MEAN, MOST, beyond_ratio, placed
 from holotrace.diagnosis.rank import account
 from holotrace.diagnosis.words.classes import EXPERTS, UNEVEN_WORK
 
@@ -55,8 +55,9 @@ def causes(
         found = candidate(EXPERTS, name, tokens.level(segments), where, kernel=kernel, **values)
         yield tokens.with_exchanges(found, job)
     else:
-        found = candidate(UNEVEN_WORK, name, placed(segments, even), where, kernel=kernel, **values)
-        yield _with_lacking(found, segments, even)
+        usual_ns = MEAN if total(even["lacks_ns"]) else MOST
+        parts = placed(segments, even, usual_ns=usual_ns)
+        yield _with_lacking(candidate(UNEVEN_WORK, name, parts, where, kernel=kernel, **values), segments, even)
 
 
 def who_takes(beyond: pl.DataFrame) -> tuple[int, ...]:
@@ -107,7 +108,7 @@ def _balanced(beyond: pl.DataFrame) -> pl.DataFrame:
 
 def _with_lacking(found: Candidate, segments: pl.DataFrame, even: pl.DataFrame) -> Candidate:
     """The cause with what ranks get that others have no longer: these come as much later to where they meet."""
-    more = placed(segments, even.with_columns(beyond_ns="lacks_ns"), less=True)
+    more = placed(segments, even.with_columns(beyond_ns="lacks_ns"), less=True, usual_ns=MEAN)
     removed = {rank: [*parts] for rank, parts in found.change.removed.items()}
     for rank, at, ns in more.filter(pl.col("part_ns") > 0).select("rank", "at_ns", "part_ns").iter_rows():
         removed.setdefault(rank, []).append((at, -ns))

@@ -7,6 +7,9 @@ import polars as pl
 from holotrace.derive.totals import total
 from holotrace.diagnosis.job.candidates import Job
 
+# What is usual of ranks from one meeting to the next: what most take, or all in the mean.
+MOST, MEAN = pl.col("own_ns").quantile(0.5, "lower"), pl.col("own_ns").mean()
+
 
 def until_one_ends(segments: pl.DataFrame, job: Job) -> pl.DataFrame:
     """The segments but for those of steps after the last that all ranks computed in.
@@ -44,10 +47,12 @@ def met(segments: pl.DataFrame, job: Job) -> pl.DataFrame:
     return known.drop("place", "end_ns", "came_ns")
 
 
-def placed(segments: pl.DataFrame, beyond: pl.DataFrame, *, less: bool = False) -> pl.DataFrame:
+def placed(
+    segments: pl.DataFrame, beyond: pl.DataFrame, *, less: bool = False, usual_ns: pl.Expr = MOST
+) -> pl.DataFrame:
     """Segments with the part of each that makes up what its rank and step has beyond others, ``part_ns``.
 
-    It is where the rank took longer than the others from one meeting to the next, or ``less``, and the rest of it where
+    It is where the rank took longer than is usual from one meeting to the next, or ``less``, and the rest of it where
     the rank came to a meeting that no other was next at; where there is nothing of either kind, it is all over.
     """
     where = ["step", "match", "is_beside"]
@@ -57,11 +62,11 @@ def placed(segments: pl.DataFrame, beyond: pl.DataFrame, *, less: bool = False) 
         .agg(own_ns=pl.col("time_ns").sum())
         .with_columns(
             is_alone=pl.len().over(where) == 1,
-            usual_ns=pl.col("own_ns").quantile(0.5, "lower").over(where),
+            usual_ns=usual_ns.over(where),
         )
     )
-    own_ns, usual_ns = pl.col("own_ns").cast(pl.Int64), pl.col("usual_ns").cast(pl.Int64)
-    differs_ns = usual_ns - own_ns if less else own_ns - usual_ns
+    differs_ns = pl.col("own_ns").cast(pl.Int64) - pl.col("usual_ns").cast(pl.Int64)
+    differs_ns = -differs_ns if less else differs_ns
     alone_ns = pl.when("is_alone").then("own_ns").otherwise(0).sum()
     between = between.with_columns(longer_ns=differs_ns.clip(lower_bound=0)).with_columns(
         all_ns=pl.col("longer_ns").sum().over("rank", "step"), alone_ns=alone_ns.over("rank", "step")

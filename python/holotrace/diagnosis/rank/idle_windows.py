@@ -14,7 +14,7 @@ from holotrace.derive.names import distinct
 from holotrace.diagnosis.rank import open_calls, rounds
 from holotrace.diagnosis.rank.calls import READS as READ_CALLS
 from holotrace.diagnosis.rank.calls import among, host_calls, matching, on_launching_threads
-from holotrace.diagnosis.words.classes import PROFILER, named
+from holotrace.diagnosis.words.classes import PROFILER, is_of_program, named
 
 WORK_EVENTS = DEVICE_EVENTS.only(
     *("event_id", "name", "kind", "device", "stream", "start_ns", "end_ns", "launch_id", "launch_ns")
@@ -28,7 +28,8 @@ _SOON_NS, _WAITED_RATIO = 200_000, 0.1
 def recorded(rank: RankTrace) -> pl.DataFrame:
     """What may have kept the device waiting, also before its first and after its last work.
 
-    These are the steps; where none was marked, what the threads that launch did and whose name tells what it is.
+    These are the steps; where none was marked, what the threads that launch did and whose name tells what it is, and
+    what of the program's own they did before as well as after the last launch: that comes with each step.
     Returns ``start_ns``, ``end_ns`` and ``tid``, null for the main thread.
     """
     calls = rank.cached(host_calls)
@@ -36,7 +37,18 @@ def recorded(rank: RankTrace) -> pl.DataFrame:
         return rank[STEPS].select("start_ns", "end_ns", tid=pl.lit(None, calls.schema["tid"]))
     launching = calls.filter(rank.cached(on_launching_threads))
     telling = [name for name in distinct(launching["name"]) if name and named(name) not in (None, PROFILER)]
-    return launching.filter(among(launching["name"], telling)).select("start_ns", "end_ns", "tid")
+    is_after = pl.col("start_ns") > pl.lit(rank[WORK_EVENTS]["launch_ns"].max(), pl.Int64())
+    again = among(launching["name"], _again(launching.filter(is_after), launching.filter(~is_after)))
+    is_known = pl.lit(among(launching["name"], telling)) | (is_after & pl.lit(again))
+    return launching.filter(is_known).select("start_ns", "end_ns", "tid")
+
+
+def _again(last: pl.DataFrame, before: pl.DataFrame) -> list[str]:
+    """The names of functions and ranges of the program's own that are among both."""
+    every = last.select(pl.col("name", "category").cast(pl.String)).unique()
+    own = [name for name, category in every.drop_nulls().iter_rows() if is_of_program(name, category)]
+    known = set(distinct(before["name"].filter(among(before["name"], own)))) if own else set()
+    return sorted(known.intersection(own))
 
 
 def launches_of(rank: RankTrace, pattern: re.Pattern[str]) -> pl.Series:

@@ -197,18 +197,22 @@ def _at() -> pl.Expr:
 
 
 def _copying(rank: RankTrace) -> pl.DataFrame:
-    """Waits for copies from memory that is not pinned, which whoever calls for the copy does not ask for."""
+    """Waits for copies from memory that is not pinned, be it in the call that copies, that nobody asks for."""
     copies = _unpinned(rank)
     if copies.is_empty():
         return pl.DataFrame(schema=_STOPS)
     calls = rank.cached(host_calls)
-    sent = copies.select("launch_id", copy=pl.col("name").cast(pl.String))
-    operator = open_calls.looked_up(calls, sent["launch_id"], "parent_id")
-    by = sent.hstack(operator).drop_nulls("parent_id").unique("parent_id").select("parent_id", "copy")
-    waits = rank.cached(host.of_launching_threads).filter(pl.col("returned_ns") - pl.col("began_ns") > _LEAST_NS)
+    sent = copies.select(event_id="launch_id", responsible=pl.col("name").cast(pl.String))
+    launches = sent.hstack(open_calls.looked_up(calls, copies["launch_id"], "parent_id", "start_ns", "end_ns"))
+    blocked = launches.drop_nulls("start_ns").select(
+        "event_id", "responsible", began_ns="start_ns", returned_ns="end_ns"
+    )
+    by = launches.drop_nulls("parent_id").unique("parent_id").select("parent_id", "responsible")
+    waits = rank.cached(host.of_launching_threads).drop("responsible")
     within = waits.hstack(open_calls.looked_up(calls, waits["event_id"], "parent_id"))
-    found = within.join(by, on="parent_id", maintain_order="left")
-    return found.select("event_id", "began_ns", "returned_ns", cause=pl.lit(COPY), responsible="copy").select(*_STOPS)
+    found = within.join(by, on="parent_id", maintain_order="left").select(blocked.columns)
+    every = pl.concat([found, blocked]).filter(pl.col("returned_ns") - pl.col("began_ns") > _LEAST_NS)
+    return every.with_columns(cause=pl.lit(COPY)).select(*_STOPS)
 
 
 def _unpinned(rank: RankTrace) -> pl.DataFrame:
@@ -227,6 +231,8 @@ def _waits(rank: RankTrace, copying: pl.DataFrame) -> pl.DataFrame:
     waits = rank.cached(host.of_launching_threads)
     asked_by = open_calls.asked_by(rank.cached(host_calls), waits["event_id"]).alias("asked_by")
     told = waits.hstack([asked_by, *standing_in(rank, waits["event_id"])])
+    beside = copying.join(waits, on="event_id", how="anti").drop("cause", "responsible")
+    told = pl.concat([told, beside], how="diagonal")
     copies = columns(copying, "event_id", copying="cause", copy="responsible")
     return told.join(copies, on="event_id", how="left", maintain_order="left").with_columns(
         cause=pl.coalesce("cause", "copying", pl.lit(SYNCHRONIZATION)),
