@@ -10,6 +10,7 @@ import pytest
 
 from holotrace.core.schema import empty
 from holotrace.core.tables import RANK
+from holotrace.derive.arrivals import Compared
 from holotrace.derive.collectives import CALLS, by_member, matched
 
 _STEP_NS = 90_000_000
@@ -95,8 +96,8 @@ def test_ranks_that_meet_are_told_by_when_their_calls_end(seed: int) -> None:
     assert {(number, count, ranks[0]) for number, count, ranks in told.iter_rows()} == expected
 
 
-def test_stages_that_do_the_same_at_equal_distances_are_no_clocks() -> None:
-    """What a stage sends ends as long after what the one before sends as it computes, in each step."""
+def _pipeline() -> pl.DataFrame:
+    """Four stages, each of which sends to the next as long after the one before has as it computes."""
     random = Random(0)
     begun_ns, rows = 10**18, []
     for number in range(24):
@@ -107,10 +108,25 @@ def test_stages_that_do_the_same_at_equal_distances_are_no_clocks() -> None:
     calls = _rows_as_calls(
         {"rank": rank, "stream": stream, "kernel": _EXCHANGE, "step": step, "group_size": group, "end_ns": end_ns}
         for rank, stream, group, step, end_ns in rows
-    ).with_columns(pl.col("end_ns") + pl.Series(random.randint(0, 9_000) for _ in rows))
-    found = _met(calls)
+    )
+    return calls.with_columns(pl.col("end_ns") + pl.Series(random.randint(0, 9_000) for _ in rows))
+
+
+def test_stages_that_do_the_same_at_equal_distances_are_no_clocks() -> None:
+    """What a stage sends was taken for what the one before had sent."""
+    found = _met(_pipeline())
     assert (found.height, found["ranks"].unique().to_list()) == (72, [2])
     assert found["group_size"].list.len().unique().to_list() == found["step"].list.len().unique().to_list() == [1]
+
+
+def test_the_stages_of_a_pipeline_are_no_stragglers() -> None:
+    """They wait for each other as its schedule has it; what all ranks exchange is a collective."""
+    unknown = pl.lit(None, pl.Int64()).alias("group_size")
+    compared = Compared(_pipeline().with_columns(unknown))
+    assert (compared.arrived.height, compared.messages.height) == (0, 144)
+    groups = [(_EXCHANGE, dict.fromkeys(range(4), 20), 5), (_ALL_REDUCE, dict.fromkeys(range(2), 24), 3)]
+    among_all = Compared(_calls(groups, range(4), Random(0)).with_columns(unknown))
+    assert (among_all.arrived.height, among_all.messages.height) == (4 * 4 * 5 + 2 * 4 * 3, 0)
 
 
 def test_ranks_whose_partners_were_not_recorded_meet_nobody() -> None:

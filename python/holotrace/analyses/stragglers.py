@@ -74,7 +74,7 @@ def stragglers(found: arrivals.Compared, *, by_step: bool = False) -> pl.DataFra
     """
     who = ["rank", "device"]
     keys = [*who, "step"] if by_step else who
-    calls = collectives.comparable(found.calls)
+    calls = collectives.comparable(found.calls).join(found.messages, on="call", how="anti", maintain_order="left")
     arrived = _counted_once(found.arrived)
     left, arrival = pl.col("left_ns"), pl.col("arrival_ns")
     arrived = arrived.with_columns(total_ns=left.diff().over(who).fill_null(left - arrival))

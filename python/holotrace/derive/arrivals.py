@@ -7,7 +7,7 @@ from functools import cached_property
 
 import polars as pl
 
-from holotrace.derive import clock_offsets, clocks, collectives
+from holotrace.derive import clock_offsets, clocks, collectives, untold_groups
 from holotrace.derive.host_messages import IS_MESSAGE, IS_SENT, ON_HOSTS
 
 # Kernels of one collective run at the same time and end on all ranks within some ten microseconds, long ones within a
@@ -37,7 +37,16 @@ class Compared:
 
     @cached_property
     def arrived(self) -> pl.DataFrame:
-        """As of ``of_ranks``; several analyses ask for it."""
+        """As of ``of_ranks``, but for messages; several analyses ask for it."""
+        return self._met.filter(~untold_groups.MAY_BE_MESSAGE)
+
+    @cached_property
+    def messages(self) -> pl.DataFrame:
+        """The numbers of calls that were compared and are no collectives: call."""
+        return self._met.filter(untold_groups.MAY_BE_MESSAGE).select("call")
+
+    @cached_property
+    def _met(self) -> pl.DataFrame:
         return of_ranks(self.calls)
 
 

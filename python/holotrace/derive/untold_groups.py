@@ -22,6 +22,12 @@ _IS_UNTOLD = (
     pl.all_horizontal(pl.col(name).is_null() for name in ("group", "group_ranks", "sequence"))
     & pl.col("kernel").cast(pl.String).str.to_lowercase().str.contains(_NCCL)
 ).alias("is_untold")
+# Of calls that were told: those of some of the ranks, which may be messages between two stages of a pipeline.
+MAY_BE_MESSAGE = (
+    pl.col("kernel").cast(pl.String).str.contains("(?i)SendRecv")
+    & pl.col("group").cast(pl.String).str.contains(r"^queue \d+ of rank \d+$")
+    & (pl.col("group_ranks").cast(pl.String).str.count_matches(",") + 1 < pl.col("rank").n_unique())
+).fill_null(value=False)
 _PLACE = ("rank", "stream")
 # A queue of a device: its rank (``collectives.by_member``) and its number there.
 _Queue = tuple[int, int]
