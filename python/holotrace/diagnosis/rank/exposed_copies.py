@@ -16,7 +16,7 @@ from holotrace.diagnosis.rank.xla import slow_work as xla_slow_work
 from holotrace.diagnosis.words.classes import COPY
 
 # What a device copies within itself is work, as a graph of CUDA does in memcpy128 and memcpy32_post.
-_WITHIN = r"(?i)DtoD|D2D|Device -> Device|memset|^memcpy\d|^copy(\.\w+)*$"
+_WITHIN = r"(?i)DtoD|Device -> Device|memset|^memcpy\d|^copy(\.\w+)*$"
 
 
 def of_rank(rank: RankTrace, *, runs_ahead: bool) -> pl.DataFrame:
