@@ -12,6 +12,7 @@ from holotrace.diagnosis.job import transfers
 from holotrace.diagnosis.job.candidates import Candidate, Job
 from holotrace.diagnosis.job.floors import least_ratio
 from holotrace.diagnosis.job.meetings import Change
+from holotrace.diagnosis.job.unrecorded_ranks import ABSENT
 from holotrace.diagnosis.rank import account
 from holotrace.diagnosis.words.classes import EXPOSED, SLOW_LINK, SYNCHRONIZATION
 
@@ -74,7 +75,7 @@ def test_waiting_for_data_is_not_told_from_waiting_for_a_rank_that_was_not_recor
     window = pl.DataFrame({"row": ["window"], "rank": [0], "count": [1], "detail": [None]})
     at_once = visits().with_columns(exposed_ns=pl.col("left_ns") - pl.col("arrival_ns"))
     whole, incomplete = (
-        [found.evidence.get(transfers.ABSENT) for found in transfers.causes(Job(window, rows, (0, 1, 2, 3), 0))]
+        [found.evidence.get(ABSENT) for found in transfers.causes(Job(window, rows, (0, 1, 2, 3), 0))]
         for rows in (at_once.filter(pl.col("group_ranks") == "[0, 1]"), at_once.with_columns(group_size=3))
     )
     assert (whole, incomplete) == ([None], [1])

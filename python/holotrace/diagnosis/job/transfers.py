@@ -10,16 +10,15 @@ import polars as pl
 
 from holotrace.derive.collectives import BARRIER
 from holotrace.derive.totals import total
-from holotrace.diagnosis.job import links, over_time, tokens
+from holotrace.diagnosis.job import links, over_time, tokens, unrecorded_ranks
 from holotrace.diagnosis.job.backward import BUCKET_BYTES, ELEMENT_BYTES, OF_GROUP, Backward, computed
 from holotrace.diagnosis.job.candidates import Candidate, Job
 from holotrace.diagnosis.job.meetings import Change
+from holotrace.diagnosis.job.unrecorded_ranks import ABSENT
 from holotrace.diagnosis.rank import account
 from holotrace.diagnosis.rank.pace import USUAL_QUANTILE
 from holotrace.diagnosis.words.classes import EXPOSED, SLOW_LINK, SYNCHRONIZATION
 
-# How many ranks of the group were not recorded.
-ABSENT = "absent_count"
 # What waiting exposes.
 EXPOSES = "exposes"
 # Transfers of equal size take so much longer in the steps of a link that becomes slow; what else runs at the same time
@@ -50,11 +49,12 @@ def causes(job: Job) -> Iterator[Candidate]:
     slow_links = [*links.of_groups(meetings.filter(is_timed)), *links.awaited(meetings.filter(~is_timed))]
     known = [match for link in slow_links for match in link.change.transfer]
     slow_links += _slow_steps(meetings.filter(~pl.col("match").is_in(known)), job.ranks)
-    yield from slow_links
-    # What a slow link costs is no matter of hiding transfers, nor is what a rank gets beyond its share.
+    waits = [*unrecorded_ranks.causes(meetings.filter(is_timed), job.ranks)]
+    yield from (*slow_links, *waits)
+    # What these cost is no matter of hiding transfers, nor is what a rank gets beyond its share.
     slower = tokens.even_ratios(job)
-    for link in slow_links:
-        slower |= link.change.transfer
+    for found in (*slow_links, *waits):
+        slower |= found.change.transfer
     slow = sorted(slower.items())
     ratios = pl.DataFrame(slow, schema={"match": meetings.schema["match"], "usual_ratio": pl.Float64}, orient="row")
     beside = meetings.join(ratios, on="match", how="left").with_columns(pl.col("usual_ratio").fill_null(1.0))
