@@ -352,6 +352,8 @@ def _what_is_missing(report: Report, analyses: Analyses) -> str:
     if left_out := _left_out(report):
         noun = "rank is" if len(left_out) == 1 else "ranks are"
         said.append(f"{fmt.number(len(left_out))} {noun} not compared with the others ({fmt.ranks(left_out)})")
+    if count:
+        said.append(f"{fmt.plural(count, 'problem')} came up in reading, listed under Problems")
     if absent:
         noun = "rank is" if len(absent) == 1 else "ranks are"
         exposed = next((part.ratio for part in parts(report, analyses) if part.name == _EXPOSED), 0.0)
@@ -361,8 +363,6 @@ def _what_is_missing(report: Report, analyses: Analyses) -> str:
         them = "it" if len(absent) == 1 else "them"
         waits = f", so that nothing tells whether the exposed communication waits for {them}" if is_unknown else ""
         said.append(f"{fmt.number(len(absent))} {noun} missing ({fmt.ranks(absent)}){waits}")
-    if count:
-        said.append(f"{fmt.plural(count, 'problem')} came up in reading, listed under Problems")
     return f"Keep in mind: {fmt.listed(said)}." if said else ""
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import polars as pl
 
 from holotrace.derive.collectives import BARRIER
+from holotrace.derive.host_messages import PAIR
 from holotrace.derive.totals import total
 from holotrace.diagnosis.job import links, over_time, tokens, unrecorded_ranks
 from holotrace.diagnosis.job.backward import BUCKET_BYTES, ELEMENT_BYTES, OF_GROUP, Backward, computed
@@ -62,7 +63,9 @@ def causes(job: Job) -> Iterator[Candidate]:
     late = _held_back(beside)
     yield from _synchronized(late, len(job.ranks))
     beside = beside.filter(~pl.col("match").is_in(pl.lit(late["match"]).implode()))
-    yield from _exposed(beside, job, in_buckets=not is_xla)
+    # A stage of a pipeline waits in messages by its schedule, of which one that was recorded alone tells nothing.
+    is_of_half = (pl.col("collective") == PAIR) & (pl.col("absent") > 0)
+    yield from _exposed(beside.filter(~is_of_half), job, in_buckets=not is_xla)
 
 
 def is_gathered(collective: object) -> bool:
