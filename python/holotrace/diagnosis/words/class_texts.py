@@ -166,7 +166,8 @@ CLASSES: Mapping[str, Class] = {
     ),
     classes.UNRECORDED_RANK: Class(
         "{awaited}",
-        "Look at the same steps of every rank at once: what made another one late is seen on that rank only.",
+        "Record the same steps on every rank, or put the files of the others into one folder with this one: what made "
+        "another rank late is seen in its recording only.",
         seen="Of the ranks that meet, some were not recorded. A collective takes half as long again as others of the "
         "same ranks with as much data, or three times as long where others move data at the same time.",
         confused="A link that is slow from time to time. Where all take equally long, nothing tells waiting from "
