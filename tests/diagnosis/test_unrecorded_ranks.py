@@ -123,6 +123,15 @@ def test_one_rank_of_a_job_tells_what_the_fault_of_another_costs(tmp_path: Path,
     assert "for one of 3 ranks that were not recorded" in told["message"]
 
 
+@pytest.mark.parametrize("rank", [0, 2])
+def test_processes_that_share_cores_tell_nothing_of_others_by_how_long_they_take(rank: int) -> None:
+    """All wait for the input of rank 2, which took as long for its own exchanges."""
+    path = REAL_TRACES / "ours/cpu_gloo_ddp4" / f"rank-{rank}.pt.trace.json.gz"
+    if not path.is_file():
+        pytest.skip(f"{path} is not there")
+    assert UNRECORDED_RANK not in holotrace.open(path).causes()["cause"]
+
+
 def test_one_rank_of_a_real_job_waits_as_long_as_the_recordings_of_all_say() -> None:
     """Rank 1 of eight is late: the others wait for 28 to 37 ms of 207, and it tells of no other rank."""
     if not (REAL_TRACES / NANOGPT).is_dir():

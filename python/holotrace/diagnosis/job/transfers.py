@@ -46,11 +46,13 @@ def causes(job: Job) -> Iterator[Candidate]:
     meetings = _transferred(replace(job, visits=job.visits.filter(pl.col("collective").cast(pl.String) != BARRIER)))
     # Programs of XLA reduce gradients whenever their compiler says.
     is_xla = not job.rows.is_empty() and account.XLA in job.of(account.WINDOW)["detail"]
+    is_on_host = not job.rows.is_empty() and account.ON_HOST in job.of(account.WINDOW)["name"]
     is_timed = pl.col("is_timed") | pl.lit(not is_xla)
     slow_links = [*links.of_groups(meetings.filter(is_timed)), *links.awaited(meetings.filter(~is_timed))]
     known = [match for link in slow_links for match in link.change.transfer]
     slow_links += _slow_steps(meetings.filter(~pl.col("match").is_in(known)), job.ranks)
-    waits = [*unrecorded_ranks.causes(meetings.filter(is_timed), job.ranks)]
+    # Processes that share the cores of a host move the same data in many times as long.
+    waits = [*unrecorded_ranks.causes(meetings.filter(is_timed & ~pl.lit(is_on_host)), job.ranks)]
     yield from (*slow_links, *waits)
     # What these cost is no matter of hiding transfers, nor is what a rank gets beyond its share.
     slower = tokens.even_ratios(job)
