@@ -9,13 +9,12 @@ from dataclasses import replace
 import polars as pl
 
 from holotrace.derive.collectives import BARRIER
-from holotrace.derive.host_messages import PAIR
 from holotrace.derive.totals import total
 from holotrace.diagnosis.job import links, over_time, tokens, unrecorded_ranks
 from holotrace.diagnosis.job.backward import BUCKET_BYTES, ELEMENT_BYTES, OF_GROUP, Backward, computed
 from holotrace.diagnosis.job.candidates import Candidate, Job
 from holotrace.diagnosis.job.meetings import Change
-from holotrace.diagnosis.job.unrecorded_ranks import ABSENT
+from holotrace.diagnosis.job.unrecorded_ranks import ABSENT, MESSAGES
 from holotrace.diagnosis.rank import account
 from holotrace.diagnosis.rank.pace import USUAL_QUANTILE
 from holotrace.diagnosis.words.classes import EXPOSED, SLOW_LINK, SYNCHRONIZATION
@@ -65,8 +64,8 @@ def causes(job: Job) -> Iterator[Candidate]:
     late = _held_back(beside)
     yield from _synchronized(late, len(job.ranks))
     beside = beside.filter(~pl.col("match").is_in(pl.lit(late["match"]).implode()))
-    # A stage of a pipeline waits in messages by its schedule, of which one that was recorded alone tells nothing.
-    is_of_half = (pl.col("collective") == PAIR) & (pl.col("absent") > 0)
+    # Of the schedule of a pipeline, by which its stages wait in messages, one that was recorded alone tells nothing.
+    is_of_half = pl.col("collective").str.contains(MESSAGES) & (pl.col("absent") > 0)
     yield from _exposed(beside.filter(~is_of_half), job, in_buckets=not is_xla)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import polars as pl
 
 from holotrace.derive import messages
-from holotrace.derive.host_messages import PAIR
 from holotrace.derive.totals import total
 from holotrace.diagnosis.job.candidates import Candidate, when
 from holotrace.diagnosis.job.meetings import Change
@@ -21,6 +20,8 @@ LONGEST, NEEDED = "longest_ns", "needed_ns"
 _NEEDED_QUANTILE = 0.1
 # Other work on the device and other traffic make equal transfers differ by less; those at the same time share a link.
 _LONGER_RATIO, _SHARED_RATIO, _LONGER_NS = 1.5, 3.0, 100_000
+# Messages of stages of a pipeline, which wait in them by its schedule; a kernel's name does not tell them from exchanges.
+MESSAGES = "(?i)send/?recv|permute"
 # What moves data in the same way.
 _RINGS = "(?i)all_?(reduce|gather)|reduce_?scatter"
 _GROUP = ("member_ranks", "group", "group_ranks")
@@ -79,7 +80,7 @@ def _needing_less(meetings: pl.DataFrame) -> pl.DataFrame:
         way=pl.when(bus_bytes.is_null()).then(in_order).otherwise(way),
     )
     known = ordered.filter(
-        pl.col("absent") > 0, pl.col("bus_bytes") > 0, pl.col("way").is_not_null(), collective != PAIR
+        pl.col("absent") > 0, pl.col("bus_bytes") > 0, pl.col("way").is_not_null(), ~collective.str.contains(MESSAGES)
     )
     needs = (
         known.group_by(*_ALIKE, "bus_bytes")
