@@ -55,7 +55,9 @@ def test_kernels_of_programs_of_xla_tell_how_long_a_transfer_took_that_is_hidden
     queue: int | None, times: int, is_told: bool
 ) -> None:
     """Of GPUs a link was slow whose transfers were exposed, and those of others were not, as where others come late."""
-    window = pl.DataFrame({"row": "window", "rank": range(4), "count": 1, "detail": account.XLA, "device": 0})
+    window = pl.DataFrame(
+        {"row": "window", "name": "", "rank": range(4), "count": 1, "detail": account.XLA, "device": 0}
+    )
     lasted = pl.when(pl.col("rank").is_in(SLOW)).then(times).otherwise(1) * pl.col("element_count")
     is_exposed = pl.col("rank").is_in(SLOW).cast(pl.Int64)
     met = visits().with_columns(left_ns=pl.col("arrival_ns") + lasted, exposed_ns=lasted * is_exposed, queue=queue)
@@ -72,7 +74,7 @@ def test_a_group_of_which_a_rank_was_not_recorded_has_no_slow_link_as_that_rank_
 
 def test_waiting_for_data_is_not_told_from_waiting_for_a_rank_that_was_not_recorded() -> None:
     """A straggler that was missing was told as exposed communication."""
-    window = pl.DataFrame({"row": ["window"], "rank": [0], "count": [1], "detail": [None]})
+    window = pl.DataFrame({"row": ["window"], "rank": [0], "count": [1], "name": [""], "detail": [None]})
     at_once = visits().with_columns(exposed_ns=pl.col("left_ns") - pl.col("arrival_ns"))
     whole, incomplete = (
         [found.evidence.get(ABSENT) for found in transfers.causes(Job(window, rows, (0, 1, 2, 3), 0))]

@@ -20,7 +20,7 @@ LONGEST, NEEDED = "longest_ns", "needed_ns"
 _NEEDED_QUANTILE = 0.1
 # Other work on the device and other traffic make equal transfers differ by less; those at the same time share a link.
 _LONGER_RATIO, _SHARED_RATIO, _LONGER_NS = 1.5, 3.0, 100_000
-# Messages of stages of a pipeline, which wait in them by its schedule; a kernel's name does not tell them from exchanges.
+# Messages of stages, which wait in them by their schedule; the name of a kernel does not tell them from exchanges.
 MESSAGES = "(?i)send/?recv|permute"
 # What moves data in the same way.
 _RINGS = "(?i)all_?(reduce|gather)|reduce_?scatter"
