@@ -12,6 +12,7 @@ from holotrace.diagnosis.job import transfers
 from holotrace.diagnosis.job.candidates import Candidate, Job
 from holotrace.diagnosis.job.floors import least_ratio
 from holotrace.diagnosis.job.meetings import Change
+from holotrace.diagnosis.job.unrecorded_ranks import ABSENT
 from holotrace.diagnosis.rank import account
 from holotrace.diagnosis.words.classes import EXPOSED, SLOW_LINK, SYNCHRONIZATION
 
@@ -54,7 +55,9 @@ def test_kernels_of_programs_of_xla_tell_how_long_a_transfer_took_that_is_hidden
     queue: int | None, times: int, is_told: bool
 ) -> None:
     """Of GPUs a link was slow whose transfers were exposed, and those of others were not, as where others come late."""
-    window = pl.DataFrame({"row": "window", "rank": range(4), "count": 1, "detail": account.XLA, "device": 0})
+    window = pl.DataFrame(
+        {"row": "window", "name": "", "rank": range(4), "count": 1, "detail": account.XLA, "device": 0}
+    )
     lasted = pl.when(pl.col("rank").is_in(SLOW)).then(times).otherwise(1) * pl.col("element_count")
     is_exposed = pl.col("rank").is_in(SLOW).cast(pl.Int64)
     met = visits().with_columns(left_ns=pl.col("arrival_ns") + lasted, exposed_ns=lasted * is_exposed, queue=queue)
@@ -71,10 +74,10 @@ def test_a_group_of_which_a_rank_was_not_recorded_has_no_slow_link_as_that_rank_
 
 def test_waiting_for_data_is_not_told_from_waiting_for_a_rank_that_was_not_recorded() -> None:
     """A straggler that was missing was told as exposed communication."""
-    window = pl.DataFrame({"row": ["window"], "rank": [0], "count": [1], "detail": [None]})
+    window = pl.DataFrame({"row": ["window"], "rank": [0], "count": [1], "name": [""], "detail": [None]})
     at_once = visits().with_columns(exposed_ns=pl.col("left_ns") - pl.col("arrival_ns"))
     whole, incomplete = (
-        [found.evidence.get(transfers.ABSENT) for found in transfers.causes(Job(window, rows, (0, 1, 2, 3), 0))]
+        [found.evidence.get(ABSENT) for found in transfers.causes(Job(window, rows, (0, 1, 2, 3), 0))]
         for rows in (at_once.filter(pl.col("group_ranks") == "[0, 1]"), at_once.with_columns(group_size=3))
     )
     assert (whole, incomplete) == ([None], [1])

@@ -9,7 +9,7 @@ import polars as pl
 from holotrace.core.analysis import Finding, per_job
 from holotrace.core.charts import Ranking
 from holotrace.core.schema import Column, Unit
-from holotrace.derive import arrivals, collectives
+from holotrace.derive import arrivals, collectives, messages
 
 # A message that takes less than some tens of microseconds on a link of 100 GB/s costs mostly the start of its kernel.
 SMALL_BYTES = 1024 * 1024
@@ -20,14 +20,6 @@ SLOW_RATIO, COMPARED_GROUPS = 0.7, 3
 KIND = ["collective", "group", "group_ranks", "group_description", "group_size", "element_type", "message_bytes"]
 # What groups that do the same for different ranks have in common.
 ALIKE = [name for name in KIND if name not in ("group", "group_ranks")]
-# Bytes of element types whose name has no number of bits: PyTorch's, and a truth value of XLA.
-_WORDS = {
-    **dict.fromkeys(("byte", "char", "bool", "pred"), 1),
-    **dict.fromkeys(("short", "half"), 2),
-    **dict.fromkeys(("int", "float", "complexhalf"), 4),
-    **dict.fromkeys(("long", "double", "complexfloat"), 8),
-    "complexdouble": 16,
-}
 
 
 @per_job(
@@ -96,7 +88,7 @@ def communication(compared: arrivals.Compared, *, by_step: bool = False) -> pl.D
             waited_ns=pl.min_horizontal(pl.when(waited.is_not_null()).then(duration), waited),
             duration_ns=duration,
         )
-        .with_columns(message_bytes=_message_bytes())
+        .with_columns(message_bytes=messages.message_bytes())
         .group_by(keys)
         .agg(
             count=pl.len(),
@@ -113,28 +105,8 @@ def communication(compared: arrivals.Compared, *, by_step: bool = False) -> pl.D
     return table.drop_nulls("step") if by_step else table.with_columns(step=pl.lit(None, pl.Int64()))
 
 
-def _message_bytes() -> pl.Expr:
-    """The size of a message: of a type's name the first number counts bits, e.g. 16 of ``c10::BFloat16``."""
-    name = pl.col("element_type").str.to_lowercase().str.extract(r"(\w+)$")
-    bits = name.str.extract(r"^[a-z]+(\d+)").cast(pl.Int64, strict=False)
-    bits = pl.coalesce(bits, 8 * name.replace_strict(_WORDS, default=None, return_dtype=pl.Int64()))
-    # Absurd numbers of a damaged trace have no size.
-    count = pl.col("element_count")
-    return pl.when(count.is_between(0, 2**50), bits <= 128).then(count * bits // 8)
-
-
 def _bus_gbps() -> pl.Expr:
-    name = pl.col("collective").str.to_lowercase().str.replace_all("[_-]", "")
-    others = (pl.col("group_size") - 1) / pl.col("group_size")
-    factor = (
-        pl.when(name.str.contains("allreduce"))
-        .then(2 * others)
-        .when(name.str.contains("allgather|reducescatter|alltoall|^gather|^scatter"))
-        .then(others)
-        .when(name.str.contains("^(broadcast|reduce|send|recv|permute)"))
-        .then(1.0)
-    )
-    moved = pl.col("message_bytes") * pl.col("count") * factor
+    moved = pl.col("message_bytes") * pl.col("count") * messages.bus_factor()
     return pl.when(pl.col("moving_ns") > 0, pl.col("group_size") > 1).then(moved / pl.col("moving_ns"))
 
 

@@ -125,15 +125,16 @@ def _joined(calls: pl.DataFrame, found: _Communicators, offsets: _Offsets, most_
     while left:
         first = next(iter(left))
         queues = left.pop(first)
+        met = list[_Queue]()
         # Most often the next ranks meet as those before did.
-        for others in (_likely(*before, first, left), list(left)):
+        for others in filter(None, (_likely(*before, first, left), list(left))):
             met, ranks = list[_Queue](), {rank for rank, _ in queues}
             for rank, stream, apart_ns, tolerance_ns in _fitting(calls, first, others, offsets.table()):
                 theirs = {other for other, _ in left[rank, stream]}
                 if ranks.isdisjoint(theirs) and offsets.fits(first[0], rank, apart_ns, tolerance_ns, most_apart_ns):
                     met.append((rank, stream))
                     ranks |= theirs
-            if len(met) == len(others) > 0:
+            if len(met) == len(others):
                 break
         joined[first] = queues + [queue for other in met for queue in left.pop(other)]
         before = (first, met)

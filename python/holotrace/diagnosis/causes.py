@@ -38,7 +38,7 @@ from holotrace.diagnosis.job.candidates import CALLED_IN, Candidate, Job
 from holotrace.diagnosis.job.cores import DEVICE
 from holotrace.diagnosis.job.hidden import with_hidden
 from holotrace.diagnosis.job.meetings import Change, Meetings, together
-from holotrace.diagnosis.job.transfers import ABSENT
+from holotrace.diagnosis.job.unrecorded_ranks import ABSENT, LONGEST, NEEDED
 from holotrace.diagnosis.rank import account, pairs, recording
 from holotrace.diagnosis.rank.small_kernels import REPEATED
 from holotrace.diagnosis.rank.xla.hosts import SPENT, WAITED
@@ -60,6 +60,7 @@ from holotrace.diagnosis.words.classes import (
     UNEVEN_WORK,
     UNFUSED_OPTIMIZER,
     UNRECORDED,
+    UNRECORDED_RANK,
     WRONG_TYPE,
     is_file_of_program,
 )
@@ -332,10 +333,11 @@ def _row(found: Found, words: Class, known_steps: tuple[int, ...], rank_count: i
     is_call = _innermost(c).startswith(COPYING_CALLS)
     absent = int(c.evidence.get(ABSENT, 0))
     filled["tokens"] = wording.tokens(str(filled["who"]), is_of_some=bool(c.ranks))
-    waiting = who if c.ranks else "all recorded ranks"
-    filled["exposed"] = wording.exposed(
-        str(filled["what"]), absent, f"{waiting} {'waits' if len(c.ranks) == 1 else 'wait'}"
-    )
+    waits = f"{who if c.ranks else 'all recorded ranks'} {'waits' if len(c.ranks) == 1 else 'wait'}"
+    filled["exposed"] = wording.exposed(str(filled["what"]), absent, waits)
+    if c.cause == UNRECORDED_RANK:
+        told_ns = (int(c.evidence[name]) for name in (LONGEST, NEEDED))
+        filled["awaited"] = wording.awaited(str(filled["what"]), absent, waits, *told_ns)
     filled["copying"] = wording.copying(str(filled["who"]), str(filled["copies"]), is_call=is_call)
     is_of_function = less_ahead.LESS_AHEAD in c.evidence and c.cause != SLOW_HOST
     told = wording.LESS_AHEAD if is_of_function else wording.REPEATED if REPEATED in c.evidence else words.sentence

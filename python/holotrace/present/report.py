@@ -12,10 +12,11 @@ from typing import Any, Protocol
 import polars as pl
 
 from holotrace.analyses import ALL
-from holotrace.core.analysis import Analysis, Finding, by_cost
+from holotrace.core.analysis import CAUSES, Analysis, Finding, by_cost
 from holotrace.core.charts import Stacked
 from holotrace.core.problems import DIFFERENT_STEPS, LEFT_OUT
 from holotrace.core.schema import Unit
+from holotrace.diagnosis.words.classes import UNRECORDED_RANK
 from holotrace.present import format as fmt
 from holotrace.present import verdict as causes_verdict
 from holotrace.present.wording import sentence
@@ -351,15 +352,17 @@ def _what_is_missing(report: Report, analyses: Analyses) -> str:
     if left_out := _left_out(report):
         noun = "rank is" if len(left_out) == 1 else "ranks are"
         said.append(f"{fmt.number(len(left_out))} {noun} not compared with the others ({fmt.ranks(left_out)})")
+    if count:
+        said.append(f"{fmt.plural(count, 'problem')} came up in reading, listed under Problems")
     if absent:
         noun = "rank is" if len(absent) == 1 else "ranks are"
         exposed = next((part.ratio for part in parts(report, analyses) if part.name == _EXPOSED), 0.0)
-        is_unknown = exposed >= _MUCH and len(absent) >= report.info.height
+        causes = report.tables.get(CAUSES)
+        is_told = causes is not None and UNRECORDED_RANK in causes["cause"]
+        is_unknown = exposed >= _MUCH and len(absent) >= report.info.height and not is_told
         them = "it" if len(absent) == 1 else "them"
         waits = f", so that nothing tells whether the exposed communication waits for {them}" if is_unknown else ""
         said.append(f"{fmt.number(len(absent))} {noun} missing ({fmt.ranks(absent)}){waits}")
-    if count:
-        said.append(f"{fmt.plural(count, 'problem')} came up in reading, listed under Problems")
     return f"Keep in mind: {fmt.listed(said)}." if said else ""
 
 

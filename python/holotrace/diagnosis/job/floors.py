@@ -27,6 +27,7 @@ from holotrace.diagnosis.words.classes import (
     SYNCHRONIZATION,
     UNEVEN_WORK,
     UNRECORDED,
+    UNRECORDED_RANK,
     UPLOAD,
 )
 
@@ -38,6 +39,8 @@ USUAL = {
     QUEUED: 0.05,
     LAUNCH: 0.05,
     UNRECORDED: 0.05,
+    # Ranks always wait a little for each other.
+    UNRECORDED_RANK: 0.05,
     SYNCHRONIZATION: 0.05,
     INPUT: 0.01,
     # The batch of each step is sent.

@@ -40,7 +40,7 @@ _OF_HOST = (
     *(classes.COLLECTION, classes.UPLOAD, classes.PAUSE, classes.UNRECORDED, classes.SYNCHRONIZATION),
     *(classes.COMPILATION, classes.SLOW_HOST),
 )
-_OF_LATE = (*_OF_HOST, classes.SLOW_DEVICE, classes.MORE_WORK, classes.UNEVEN_WORK)
+_OF_LATE = (*_OF_HOST, classes.SLOW_DEVICE, classes.MORE_WORK, classes.UNEVEN_WORK, classes.UNRECORDED_RANK)
 # Where a program was compiled again, and none of its inputs is known to have changed.
 SAME_INPUTS = (
     "No input is known whose shape or type changed, so look for what else makes another program: static arguments and "

@@ -10,16 +10,15 @@ import polars as pl
 
 from holotrace.derive.collectives import BARRIER
 from holotrace.derive.totals import total
-from holotrace.diagnosis.job import links, over_time, tokens
+from holotrace.diagnosis.job import links, over_time, tokens, unrecorded_ranks
 from holotrace.diagnosis.job.backward import BUCKET_BYTES, ELEMENT_BYTES, OF_GROUP, Backward, computed
 from holotrace.diagnosis.job.candidates import Candidate, Job
 from holotrace.diagnosis.job.meetings import Change
+from holotrace.diagnosis.job.unrecorded_ranks import ABSENT, MESSAGES
 from holotrace.diagnosis.rank import account
 from holotrace.diagnosis.rank.pace import USUAL_QUANTILE
 from holotrace.diagnosis.words.classes import EXPOSED, SLOW_LINK, SYNCHRONIZATION
 
-# How many ranks of the group were not recorded.
-ABSENT = "absent_count"
 # What waiting exposes.
 EXPOSES = "exposes"
 # Transfers of equal size take so much longer in the steps of a link that becomes slow; what else runs at the same time
@@ -46,15 +45,18 @@ def causes(job: Job) -> Iterator[Candidate]:
     meetings = _transferred(replace(job, visits=job.visits.filter(pl.col("collective").cast(pl.String) != BARRIER)))
     # Programs of XLA reduce gradients whenever their compiler says.
     is_xla = not job.rows.is_empty() and account.XLA in job.of(account.WINDOW)["detail"]
+    is_on_host = not job.rows.is_empty() and account.ON_HOST in job.of(account.WINDOW)["name"]
     is_timed = pl.col("is_timed") | pl.lit(not is_xla)
     slow_links = [*links.of_groups(meetings.filter(is_timed)), *links.awaited(meetings.filter(~is_timed))]
     known = [match for link in slow_links for match in link.change.transfer]
     slow_links += _slow_steps(meetings.filter(~pl.col("match").is_in(known)), job.ranks)
-    yield from slow_links
-    # What a slow link costs is no matter of hiding transfers, nor is what a rank gets beyond its share.
+    # Processes that share the cores of a host move the same data in many times as long.
+    waits = [*unrecorded_ranks.causes(meetings.filter(is_timed & ~pl.lit(is_on_host)), job.ranks)]
+    yield from (*slow_links, *waits)
+    # What these cost is no matter of hiding transfers, nor is what a rank gets beyond its share.
     slower = tokens.even_ratios(job)
-    for link in slow_links:
-        slower |= link.change.transfer
+    for found in (*slow_links, *waits):
+        slower |= found.change.transfer
     slow = sorted(slower.items())
     ratios = pl.DataFrame(slow, schema={"match": meetings.schema["match"], "usual_ratio": pl.Float64}, orient="row")
     beside = meetings.join(ratios, on="match", how="left").with_columns(pl.col("usual_ratio").fill_null(1.0))
@@ -62,7 +64,9 @@ def causes(job: Job) -> Iterator[Candidate]:
     late = _held_back(beside)
     yield from _synchronized(late, len(job.ranks))
     beside = beside.filter(~pl.col("match").is_in(pl.lit(late["match"]).implode()))
-    yield from _exposed(beside, job, in_buckets=not is_xla)
+    # Of the schedule of a pipeline, by which its stages wait in messages, one that was recorded alone tells nothing.
+    is_of_half = pl.col("collective").str.contains(MESSAGES) & (pl.col("absent") > 0)
+    yield from _exposed(beside.filter(~is_of_half), job, in_buckets=not is_xla)
 
 
 def is_gathered(collective: object) -> bool:

@@ -14,6 +14,7 @@ INPUT, COMPILATION, CHECKPOINT, EVALUATION = "input", "compilation", "checkpoint
 ALLOCATOR, COLLECTION, COPY, SYNCHRONIZATION = "allocator", "garbage-collection", "copy", "synchronization"
 FUNCTION, PAUSE, LAUNCH, COLLECTIVE = "python-function", "host-pause", "launch-bound", "collective-call"
 PROFILER, UNRECORDED, LOGGING = "profiler", "unrecorded-host", "logging"
+UNRECORDED_RANK = "unrecorded-rank"  # a rank waits for others of which nothing was recorded
 RECORDING = "recording"  # what hosts launch late because each of their calls is written down
 FULL_QUEUE = "full-queue"  # a launch that waits until the device has done others
 PYTHON = "python"  # interpreting between calls, part of what launching costs

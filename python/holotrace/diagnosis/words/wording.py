@@ -42,8 +42,18 @@ def exposed(what: str, absent: int, waiting: str) -> str:
     """What a collective that nothing hides takes, or a rank that nobody has recorded and others are ``waiting`` for."""
     if not absent:
         return f"communication in {what} is exposed: no rank computes during it"
-    ranks = "a rank that was" if absent == 1 else f"one of {absent} ranks that were"
-    return f"{waiting} in {what}, for its data or for {ranks} not recorded: the trace does not tell which"
+    return f"{waiting} in {what}, for its data or for {_unrecorded(absent)}: the trace does not tell which"
+
+
+def awaited(what: str, absent: int, waiting: str, longest_ns: int, needed_ns: int) -> str:
+    """That ranks are ``waiting`` for others of which nobody has recorded anything, and how that is known."""
+    longest, needed = (f"{ns / 1e6:.3g} ms" for ns in (longest_ns, needed_ns))
+    known = f"it takes up to {longest}, and {needed} is enough for as much data"
+    return f"{waiting} in {what} for {_unrecorded(absent)}: {known}"
+
+
+def _unrecorded(count: int) -> str:
+    return "a rank that was not recorded" if count == 1 else f"one of {count} ranks that were not recorded"
 
 
 def pauses(what: str, meanwhile: str = "", *, is_launch: bool) -> str:
