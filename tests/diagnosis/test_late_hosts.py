@@ -193,7 +193,7 @@ def test_the_only_rank_that_was_recorded_waits_for_data_or_for_others(tmp_path: 
         work = [("gemm", 100, 2_000, 7), *((AG, 2_200 + 3_800 * n, 3_700, 9) for n in range(2))]
         for number, (name, ts, dur, stream) in enumerate(work):
             launched = {"pid": 1, "tid": 1, "ts": begin + 10 + 20 * number, "dur": 9}
-            args = {"correlation": 10 * step + number, "stream": stream, "device": 0}
+            args = {"correlation": 10 * step + number + 1, "stream": stream, "device": 0}
             events += [
                 {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", **launched, "args": args},
                 {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": stream, "ts": begin + ts, "dur": dur}

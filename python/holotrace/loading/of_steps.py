@@ -11,6 +11,7 @@ import polars as pl
 from holotrace.core.schema import Table
 from holotrace.core.tables import ALL, ANNOTATIONS, DEVICE_EVENTS, FLOWS, LAUNCHES, MODULES, RANK_INFO, STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace, T
+from holotrace.derive.steps import QUEUE, is_from_before, launched_after_ns
 from holotrace.loading import info
 from holotrace.loading.rank import in_files, merged, narrowed
 
@@ -20,7 +21,7 @@ _PLACED_BY = ("event_id", "device_event_id", "start_ns", "end_ns", "time_ns", "f
 _OF_DEVICES = (DEVICE_EVENTS.name, XLA_OPS.name, MODULES.name)
 _PLACED_BY_STEP = ("step", "launch_ns")
 _READS = (
-    DEVICE_EVENTS.only("event_id", "step", "launch_ns", "start_ns", "end_ns"),
+    DEVICE_EVENTS.only("event_id", "step", "launch_ns", "start_ns", "end_ns", *QUEUE),
     ANNOTATIONS.only("event_id", "on_device", "start_ns"),
     STEPS.only("step", "start_ns", "end_ns"),
     MODULES.only("step", "launch_ns", "start_ns", "end_ns"),
@@ -75,7 +76,8 @@ def of_steps(rank: RankTrace, first: int, last: int) -> RankTrace:
     """The rank as if only the steps from ``first`` to ``last`` had been recorded.
 
     Host events that reach beyond these steps end where the steps do. Work on devices is whole, if it was launched then;
-    work without a launch counts by its start. Where steps begin with programs, work of no step counts if it is within.
+    work without a launch was launched after what its queue ran before it, and counts by its start where none of that
+    is known. Where steps begin with programs, work of no step counts if it is within.
     """
     steps = rank[STEPS].filter(pl.col("step").is_between(first, last))
     begin, end = steps.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
@@ -83,10 +85,11 @@ def of_steps(rank: RankTrace, first: int, last: int) -> RankTrace:
         return rank
     # Steps that begin with programs end with the work in them, whenever it was launched.
     are_of_devices = steps["start_ns"].is_in(rank[MODULES]["start_ns"].implode()).all()
-    by_launch = _begins(pl.coalesce("launch_ns", "start_ns"), begin, end)
+    by_launch = _begins(pl.coalesce(launched_after_ns(), "start_ns"), begin, end) & ~is_from_before()
     by_time = (pl.col("start_ns") >= begin) & (pl.col("end_ns") <= end)
-    belongs = pl.coalesce(pl.col("step").is_between(first, last), by_time if are_of_devices else by_launch)
-    work = rank[DEVICE_EVENTS].filter(belongs)
+    is_of_step = pl.col("step").is_between(first, last)
+    work = rank[DEVICE_EVENTS].filter(pl.coalesce(is_of_step, by_time if are_of_devices else by_launch))
+    by_start = _begins(pl.coalesce("launch_ns", "start_ns"), begin, end)
     # Ranges on a device have no launch.
     ranges = rank[ANNOTATIONS].filter("on_device")
     began, over, launched = work.select(
@@ -97,7 +100,7 @@ def of_steps(rank: RankTrace, first: int, last: int) -> RankTrace:
         # Steps that devices begin were launched before.
         begin if launched is None else min(begin, launched),
         end,
-        belongs,
+        pl.coalesce(is_of_step, by_time if are_of_devices else by_start),
         on_device=pl.concat([rank[DEVICE_EVENTS]["event_id"], ranges["event_id"]]).implode(),
         kept=pl.concat([work["event_id"], seen["event_id"]]).implode(),
     )
@@ -124,7 +127,7 @@ class _Window:
 
     begin: int
     end: int
-    # Which rows of tables of devices do.
+    # Which rows of tables of modules and operations do.
     belongs: pl.Expr
     on_device: pl.Series
     kept: pl.Series
@@ -132,10 +135,12 @@ class _Window:
     def of(self, name: str, frame: pl.DataFrame) -> pl.DataFrame:
         """The rows of a table that belong to it."""
         columns = set(frame.columns)
+        if name in (DEVICE_EVENTS.name, LAUNCHES.name):
+            return frame.filter(
+                pl.col("event_id" if name == DEVICE_EVENTS.name else "device_event_id").is_in(self.kept)
+            )
         if name in _OF_DEVICES:
             return frame.filter(self.belongs)
-        if name == LAUNCHES.name:
-            return frame.filter(pl.col("device_event_id").is_in(self.kept))
         if name == FLOWS.name:
             return frame.filter(_begins(pl.col("from_ns"), self.begin, self.end))
         if "time_ns" in columns:

@@ -21,7 +21,9 @@ def between_meetings(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     spans = intervals.subtract(rank.cached(busy.of).computing, rank.cached(beside_the_steps))
     if spans.is_empty():
         return spans.clear()
-    ran = kernels.computing(rank, "start_ns", "step")
+    ran = kernels.comparable(rank, "start_ns", "step")
+    since = pl.max_horizontal("start_ns", pl.lit(ran["start_ns"].min(), pl.Int64))
+    spans = spans.with_columns(start_ns=since).filter(pl.col("start_ns") < pl.col("end_ns"))
     # A step's work is told from the next one's, also where nobody is met in between.
     begun = ran.group_by("step").agg(pl.col("start_ns").min())["start_ns"]
     ends = pl.Series([spans["start_ns"].min(), spans["end_ns"].max()], dtype=pl.Int64)
@@ -45,7 +47,7 @@ def _steps_of_work(rank: RankTrace, bounds: pl.Series) -> pl.Series:
 
     Some of the next step may begin on another queue before the last ones of a step.
     """
-    ran = kernels.computing(rank, "start_ns", "end_ns", "step")
+    ran = kernels.comparable(rank, "start_ns", "end_ns", "step")
     place = pl.lit(bounds).search_sorted(pl.col("start_ns"), side="right") - 1
     most = done(
         ran.lazy()
@@ -66,7 +68,7 @@ def _steps_of_work(rank: RankTrace, bounds: pl.Series) -> pl.Series:
 
 def by_kernel(rank: RankTrace) -> pl.DataFrame:
     """Kernels by what was launched how: those of equal name, grid, block and shapes do equal work."""
-    ran = kernels.computing(rank, "event_id", "name", "start_ns", "end_ns", "step", *kernels.HOW)
+    ran = kernels.comparable(rank, "event_id", "name", "start_ns", "end_ns", "step", *kernels.HOW)
     beside = rank.cached(beside_the_steps)["event_id"]
     if len(beside):
         ran = ran.filter(~pl.col("event_id").is_in(pl.lit(beside).implode()))

@@ -8,13 +8,14 @@ from holotrace.core.tables import DEVICE_EVENTS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, intervals
 from holotrace.derive.kernel_kinds import COMPUTE
+from holotrace.derive.steps import QUEUE, is_from_before
 from holotrace.diagnosis.rank import rounds
 from holotrace.diagnosis.rank.xla import gaps as xla_gaps
 
 # What tells how a kernel was launched.
 HOW = ("external", "grid", "block")
 READ = DEVICE_EVENTS.only(
-    *("event_id", "name", "kind", "device", "start_ns", "end_ns", "launch_id", "launch_ns", "step"), *HOW
+    *("event_id", "name", "kind", "device", "stream", "start_ns", "end_ns", "launch_id", "launch_ns", "step"), *HOW
 )
 # Kernels that take so much longer do so for a reason, and not as the same kernel does now and then.
 APART_RATIO = 1.1
@@ -30,6 +31,14 @@ def computing(rank: RankTrace, *columns: str) -> pl.DataFrame:
     kernels = rank.cached(every)
     is_computing = (kernels["kind"] == COMPUTE) & (not xla_gaps.has_only_programs(rank))
     return pl.DataFrame([kernels[name].filter(is_computing) for name in columns])
+
+
+def comparable(rank: RankTrace, *columns: str) -> pl.DataFrame:
+    """The same of those launched in the recorded steps or between them: of others each rank has recorded a part."""
+    ran = computing(rank, *{*columns, *QUEUE, "start_ns", "launch_ns"})
+    begin, end = (pl.lit(at, pl.Int64) for at in intervals.ends(rank.cached(rounds.steps)))
+    is_between = (pl.col("launch_ns") >= begin) & (pl.col("launch_ns") < end)
+    return ran.filter(is_between.fill_null(value=True) & ~is_from_before()).select(columns)
 
 
 def beyond_others(rank: RankTrace) -> pl.LazyFrame:

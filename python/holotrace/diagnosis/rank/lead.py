@@ -6,6 +6,7 @@ import polars as pl
 
 from holotrace.core.plans import columns, done
 from holotrace.derive import intervals
+from holotrace.derive.steps import QUEUE_LENGTH
 from holotrace.diagnosis.words.classes import (
     INPUT,
     LAUNCH,
@@ -17,8 +18,6 @@ from holotrace.diagnosis.words.classes import (
     UPLOAD,
 )
 
-# No host is further ahead than its device's queue is long: launches block from then on.
-QUEUE_LENGTH = 1_024  # as of CUDA
 # Calls that wait for a device return sooner than this where it has nothing to do.
 _SHORT_NS = 20_000
 # What a host does for what comes next, and could do while its device works.
@@ -253,6 +252,7 @@ def _at_most(won: pl.Series, returned: pl.Series, launches: pl.Series | None, na
     """How far ahead the host would have been: no more than it takes to launch as much as the queue holds."""
     if launches is None or launches.is_empty():
         return won.alias(name)
+    # No host is further ahead than its device's queue is long: launches block from then on.
     last = pl.lit(launches).search_sorted(pl.col("returned_ns")) + (QUEUE_LENGTH - 1)
     # Null where so many are never launched.
     until = pl.lit(launches).gather(last, null_on_oob=True)

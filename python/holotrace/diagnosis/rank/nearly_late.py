@@ -9,8 +9,8 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive import intervals
 from holotrace.derive.kernel_kinds import IS_WORK
 from holotrace.derive.names import distinct
+from holotrace.derive.steps import QUEUE_LENGTH
 from holotrace.diagnosis.rank import host, idle_windows
-from holotrace.diagnosis.rank.lead import QUEUE_LENGTH
 
 # Work was launched just before it began if that is so little of the recording, which has so many stretches.
 _SLACK_RATIO, _STRETCHES = 0.2, 512

@@ -1,0 +1,67 @@
+"""What was launched before the recording began is no work of its steps: each rank has recorded another part of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import holotrace
+from holotrace.core.tables import DEVICE_EVENTS
+from holotrace.diagnosis.rank import account
+from holotrace.loading.of_steps import OfSteps
+from trace_files import write_trace
+
+ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+KERNELS, KERNEL_US, STEPS = 8, 500, 12
+# Hosts are soon far ahead of their devices, and from then on as fast as these.
+STEP_US, LAUNCHED_US, AHEAD_STEPS = (KERNELS + 1) * KERNEL_US, 600, 4
+
+
+def host_us(step: int) -> int:
+    """When the host begins a step."""
+    return step * LAUNCHED_US if step <= AHEAD_STEPS else AHEAD_STEPS * LAUNCHED_US + (step - AHEAD_STEPS) * STEP_US
+
+
+def events_of(since_us: int) -> list[dict[str, Any]]:
+    """What is recorded of a rank since then."""
+    events: list[dict[str, Any]] = []
+
+    def add(cat: str, name: str, ts: int, dur: int, **args: Any) -> None:
+        pid, tid = (0, args["stream"]) if cat == "kernel" else (1, 1)
+        if ts >= since_us:
+            events.append(
+                {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur} | {"args": args}
+            )
+
+    for step in range(STEPS):
+        until_us = host_us(step + 1)
+        add("user_annotation", f"ProfilerStep#{step}", host_us(step), until_us - host_us(step))
+        for place in range(KERNELS + 1):
+            number, is_last = step * (KERNELS + 1) + place + 1, place == KERNELS
+            name, stream = (ALL_REDUCE, 9) if is_last else ("gemm", 7)
+            add("cuda_runtime", "cudaLaunchKernel", host_us(step) + 10 + 20 * place, 9, correlation=number)
+            begun_us = 100 + (number - 1) * KERNEL_US
+            add("kernel", name, begun_us, KERNEL_US, correlation=number, stream=stream, device=0)
+    return events
+
+
+@pytest.mark.parametrize("since_us", [host_us(3) + 5, host_us(4) + 10, host_us(5) - 4_000, host_us(5)])
+def test_the_first_step_has_no_work_from_before_it(tmp_path: Path, since_us: int) -> None:
+    """A rank whose device was further behind had more work in that step than others."""
+    write_trace(tmp_path / "rank-0.json", events=events_of(since_us))
+    (rows,) = holotrace.open(tmp_path).map(account.account, account.READS)
+    for kind in (account.WORK, account.SEGMENT):
+        by_step = rows.filter(row=kind).drop_nulls("step").group_by("step").agg(pl.col("time_ns").sum())
+        assert set(by_step["time_ns"]) == {KERNELS * KERNEL_US * 1_000}
+
+
+def test_ranks_are_compared_without_work_from_before_the_steps_that_all_have(tmp_path: Path) -> None:
+    """Devices that never stood still were told to wait for queued work: some of what they ran before was left out."""
+    write_trace(tmp_path / "rank-0.json", events=events_of(host_us(2) + 10))
+    of_steps = OfSteps(lambda rank: rank[DEVICE_EVENTS], [DEVICE_EVENTS], 5, STEPS - 1)
+    (work,) = holotrace.open(tmp_path).map(of_steps, of_steps.reads)
+    assert work["launch_ns"].null_count() == 0
+    assert work.height == (STEPS - 5) * (KERNELS + 1)
