@@ -34,6 +34,7 @@ def slow_links(
                 "size": 2,
                 "node_count": nodes if pair == SLOW else 1,
                 "member_ranks": list(pair),
+                "group_ranks": None,
                 "absent": 0,
                 "transfer_ns": round(time_ns(pair == SLOW, step)),
                 "step": step,
@@ -112,7 +113,7 @@ def test_one_instruction_of_a_program_sends_as_much_in_each_group(
             {"match": 10 * pair[0] + step, "member_ranks": list(pair), "step": step, "come_ns": step, "absent": 0}
             | dict.fromkeys(("transfer_ns", "exposed_transfer_ns"), 500 if pair == SLOW else 100)
             | {"collective": "allreduce", "element_count": None, "element_type": None, "size": 2, "node_count": None}
-            | {"group": instruction}
+            | {"group": instruction, "group_ranks": None}
             for pair in (*USUAL, SLOW)
             for step in range(8)
         ],
@@ -121,3 +122,29 @@ def test_one_instruction_of_a_program_sends_as_much_in_each_group(
     found = list(links.awaited(meetings))
     assert [link.ranks for link in found] == ranks
     assert all(ratio == pytest.approx(0.2) for link in found for ratio in link.change.transfer.values())
+
+
+def test_devices_of_the_same_ranks_may_have_links_of_their_own() -> None:
+    """One device of each host reduces with those of the others: a slow link of one of these groups was not told."""
+    groups = {"[0, 2]": 100, "[1, 3]": 500}
+    meetings = pl.DataFrame(
+        [
+            {"match": 10 * place + step, "member_ranks": [0, 1], "group_ranks": group, "step": step}
+            | {
+                "transfer_ns": took_ns,
+                "absent": 0,
+                "collective": "allreduce",
+                "element_count": 1_000,
+                "element_type": None,
+                "size": 2,
+                "node_count": None,
+            }
+            for place, (group, took_ns) in enumerate(groups.items())
+            for step in range(8)
+        ],
+        schema_overrides={"element_type": pl.String},
+    )
+    (link,) = links.of_groups(meetings)
+    assert link.ranks == (0, 1)
+    assert link.change.transfer == pytest.approx({10 + step: 0.2 for step in range(8)})
+    assert link.evidence["than"] == "with equal size in other groups than that of devices 1, 3"

@@ -18,6 +18,8 @@ _MOSTLY_RATIO = 0.6
 # The kernels of those that come last take longer by so much of the time that they are late, which counts more than once
 # where several collectives are under way at once.
 _EXPLAINED_RATIO = 0.25
+# Most steps.
+_OFTEN_RATIO = 0.5
 # Fewer times are no turns.
 _FEWEST_TURNS = 3
 
@@ -29,7 +31,7 @@ def causes(job: Job, come: pl.DataFrame) -> Iterator[Candidate]:
         job: What all ranks contribute.
         come: When each device came to each collective, as of ``arrivals.of_ranks``.
     """
-    longer = job.of(account.CORES_BEYOND)
+    longer = _often(job)
     by_name = longer.group_by("name").agg(pl.col("time_ns").sum()).sort("time_ns", "name", descending=[True, False])
     if by_name.is_empty() or come["device"].null_count():
         return
@@ -62,6 +64,14 @@ def causes(job: Job, come: pl.DataFrame) -> Iterator[Candidate]:
         start_ns=worst["come_ns"] + worst["clock_offset_ns"] - worst["time_ns"],
         evidence={**evidence, cores.DEVICES: len(by_device)},
     )
+
+
+def _often(job: Job) -> pl.DataFrame:
+    """How much longer kernels take that do so on some device in most steps: any takes longer now and then by chance."""
+    longer = job.of(account.CORES_BEYOND)
+    steps = job.of(account.STEP)["step"].n_unique()
+    is_often = pl.col("count").sum().over("name") >= _OFTEN_RATIO * steps
+    return longer.filter(is_often | pl.col("device").is_null())
 
 
 def _is_of_one(longer: pl.DataFrame) -> bool:

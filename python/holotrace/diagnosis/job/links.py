@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import polars as pl
 
+from holotrace.core.problems import spelled
 from holotrace.diagnosis.job.candidates import Candidate, Job
 from holotrace.diagnosis.job.meetings import Change
 from holotrace.diagnosis.rank import account
@@ -21,18 +23,22 @@ _SIZE_RATIO = 2
 _SHARED_RATIO = 0.9
 _EXCHANGE = r"(?i)all_?to_?all"
 _KIND = ["collective", "element_type", "size", "node_count"]
+# What the groups of some devices are compared with.
+_THAN_DEVICES = "with equal size in other groups than that of devices {}"
+# Devices of the same ranks may be several groups, as one of each host is.
+MEMBERS = ["member_ranks", "group_ranks"]
 
 
 def of_groups(meetings: pl.DataFrame) -> Iterator[Candidate]:
     """Groups whose transfers take longer than those of equal size in other groups.
 
     Args:
-        meetings: Each with its ``member_ranks``, over how many nodes they are (``node_count``), what they sent and
-            ``transfer_ns``; see ``transfers``.
+        meetings: Each with its ``member_ranks`` and devices (``group_ranks``), over how many nodes they are
+            (``node_count``), what they sent and ``transfer_ns``; see ``transfers``.
     """
     compared = _compared(meetings)
     alike = [*_KIND, "sent"]
-    groups = compared.group_by(*alike, "member_ranks").agg(
+    groups = compared.group_by(*alike, *MEMBERS).agg(
         pl.col("absent").max(),
         least=pl.col("rate").quantile(0.25, "lower"),
         typical=pl.col("rate").median(),
@@ -58,14 +64,15 @@ def of_groups(meetings: pl.DataFrame) -> Iterator[Candidate]:
     for link in by_group:
         ratios = link["typical"] / link["usual"]
         factors = {match: 1 / r for matches, r in zip(link["matches"], ratios, strict=True) for match in matches}
-        yield _slow(link, factors, ratios[0])
+        yield _slow(link, factors, ratios[0], **_than_devices(link))
 
 
 def awaited(meetings: pl.DataFrame) -> Iterator[Candidate]:
     """Groups whose ranks stand still in transfers when those of equal size in other groups are hidden, or nearly so.
 
     Programs of XLA on TPUs look for a transfer only when they need it: nothing tells how long one that is hidden took.
-    One instruction of a program sends as much in each of its groups, whether or not its size is known.
+    One instruction of a program sends as much in each of its groups, whether or not its size is known. Groups of
+    the same ranks are one: which of their devices stands still the longest is also by which of them comes first.
     """
     alike = [*_KIND, "element_count", "instruction"]
     known = meetings.with_columns(instruction=pl.when(pl.col("element_count").is_null()).then("group"))
@@ -100,7 +107,7 @@ def awaited(meetings: pl.DataFrame) -> Iterator[Candidate]:
         yield _slow(link, dict(rest.iter_rows()), typical / max(1.0, typical - exposed + hidden))
 
 
-def _slow(link: pl.DataFrame, factors: dict[int, float], ratio: float) -> Candidate:
+def _slow(link: pl.DataFrame, factors: dict[int, float], ratio: float, **than: str) -> Candidate:
     """The cause for the kinds of transfers of one group, those that take longest first."""
     return Candidate(
         SLOW_LINK,
@@ -108,8 +115,18 @@ def _slow(link: pl.DataFrame, factors: dict[int, float], ratio: float) -> Candid
         tuple(link["member_ranks"][0]),
         tuple(sorted(link["step"].explode().drop_nulls().unique())),
         link["collective"][0],
-        evidence={"time_ratio": round(ratio, 3), "count": len(factors)},
+        evidence={"time_ratio": round(ratio, 3), "count": len(factors), **than},
     )
+
+
+def _than_devices(link: pl.DataFrame) -> dict[str, str]:
+    """What it is compared with, if the link is that of one group of devices, which are not the ranks themselves."""
+    groups = link["group_ranks"].cast(pl.String).unique()
+    text = groups[0] or ""
+    devices = sorted(map(int, re.findall(r"\d+", text)))
+    is_one = len(groups) == 1 and re.fullmatch(r"\[[\d, ]+\]", text) is not None
+    are_ranks = devices == link["member_ranks"][0].to_list()
+    return {"than": _THAN_DEVICES.format(spelled(devices))} if is_one and not are_ranks else {}
 
 
 def nodes(job: Job) -> pl.DataFrame:

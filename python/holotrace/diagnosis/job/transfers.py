@@ -130,11 +130,11 @@ def _world_size(job: Job) -> int:
 
 def _slow_steps(meetings: pl.DataFrame, ranks: tuple[int, ...]) -> Iterator[Candidate]:
     """Groups whose transfers take longer in some steps than those of equal size in others."""
-    alike = ["member_ranks", "collective", "element_count", "element_type", "place"]
+    alike = [*links.MEMBERS, "collective", "element_count", "element_type", "place"]
     whole = meetings.drop_nulls("step").filter(pl.col("absent") <= 0).sort("come_ns")
     # Steps send the same in the same order, where no size is known, or each has its own, as with tokens of experts.
-    place = pl.int_range(pl.len()).over("step", "member_ranks", "collective")
-    kind = ["member_ranks", "collective", "element_type"]
+    place = pl.int_range(pl.len()).over("step", *links.MEMBERS, "collective")
+    kind = [*links.MEMBERS, "collective", "element_type"]
     times = pl.col("step").n_unique().over(*kind, "element_count").min().over(kind)
     is_of_size = pl.col("element_count").is_not_null() & (2 * times >= pl.col("step").n_unique().over(kind))
     placed = whole.with_columns(
@@ -259,7 +259,7 @@ def _with_next(meetings: pl.DataFrame) -> pl.DataFrame:
     """The meetings, and whether what each group gathers or scatters next in the step is scattered."""
     both = meetings.filter(pl.col("collective").str.contains(f"{_GATHER}|{_SCATTER}")).sort("come_ns")
     is_scatter = pl.col("collective").str.contains(_SCATTER)
-    then = both.select("match", is_scattered=is_scatter.shift(-1).over("step", "member_ranks").fill_null(value=False))
+    then = both.select("match", is_scattered=is_scatter.shift(-1).over("step", *links.MEMBERS).fill_null(value=False))
     return meetings.join(then, on="match", how="left", maintain_order="left")
 
 
