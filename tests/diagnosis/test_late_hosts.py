@@ -17,6 +17,7 @@ from holotrace.job import Job
 from trace_files import write_trace
 
 AG = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
+AR = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 
 
 def launching(job: Job) -> list[tuple[int, str | None]]:
@@ -190,7 +191,7 @@ def test_the_only_rank_that_was_recorded_waits_for_data_or_for_others(tmp_path: 
             {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "ts": begin, "dur": 9_990}
             | {"pid": 1, "tid": 1, "args": {}}
         )
-        work = [("gemm", 100, 2_000, 7), *((AG, 2_200 + 3_800 * n, 3_700, 9) for n in range(2))]
+        work = [("gemm", 100, 2_000, 7), *((AR, 2_200 + 3_800 * n, 3_700, 9) for n in range(2))]
         for number, (name, ts, dur, stream) in enumerate(work):
             launched = {"pid": 1, "tid": 1, "ts": begin + 10 + 20 * number, "dur": 9}
             args = {"correlation": 10 * step + number + 1, "stream": stream, "device": 0}
