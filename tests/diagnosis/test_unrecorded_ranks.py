@@ -86,6 +86,14 @@ def test_what_two_queues_move_at_once_shares_the_link() -> None:
     assert not waits([*alone, ("allreduce", 500, 60 * MS, 2 * MS), ("allreduce", 500, 61 * MS, 2 * MS)])
 
 
+def test_a_transfer_that_ends_as_the_last_recorded_rank_comes_does_not_tell_that_none_is_needed() -> None:
+    """By clocks that are some microseconds off."""
+    calls = [("allreduce", 500, 0, MS), ("allreduce", 1_000, 20 * MS, 0), ("allreduce", 500, 40 * MS, 9 * MS)]
+    (wait,) = waits(calls)
+    assert (wait.evidence["needed_ns"], wait.evidence["count"]) == (MS, 1)
+    assert not waits([("allreduce", 500, 20 * MS * place, ns) for place, ns in enumerate((0, 9 * MS, 0))])
+
+
 @pytest.mark.parametrize(
     ("steps", "is_told"),
     [pytest.param([0, 0, 1, 1], True, id="in each step"), pytest.param([0, 1, 1, 1], False, id="more in one")],

@@ -16,8 +16,9 @@ from holotrace.diagnosis.words.classes import UNRECORDED_RANK
 ABSENT = "absent_count"
 # Evidence: the longest of those that take longer, and how long as much data needs.
 LONGEST, NEEDED = "longest_ns", "needed_ns"
-# No transfer takes less than it needs, but for one that was not recorded as it was.
-_NEEDED_QUANTILE = 0.1
+# No transfer takes less than it needs, but for one that was not recorded as it was: what takes less than a message does
+# ended, by clocks that are some microseconds off, about when the last of several recorded ranks came.
+_NEEDED_QUANTILE, _MESSAGE_NS = 0.1, 5_000
 # Other work on the device and other traffic make equal transfers differ by less; those at the same time share a link.
 _LONGER_RATIO, _SHARED_RATIO, _LONGER_NS = 1.5, 3.0, 100_000
 # Messages of stages, which wait in them by their schedule; the name of a kernel does not tell them from exchanges.
@@ -83,7 +84,8 @@ def _needing_less(meetings: pl.DataFrame) -> pl.DataFrame:
         pl.col("absent") > 0, pl.col("bus_bytes") > 0, pl.col("way").is_not_null(), ~collective.str.contains(MESSAGES)
     )
     needs = (
-        known.group_by(*_ALIKE, "bus_bytes")
+        known.filter(pl.col("transfer_ns") >= _MESSAGE_NS)
+        .group_by(*_ALIKE, "bus_bytes")
         .agg(pl.col("transfer_ns").quantile(_NEEDED_QUANTILE, "lower").alias("shortest_ns"))
         .sort("bus_bytes")
         .with_columns(
