@@ -58,7 +58,7 @@ def with_lines(name: str, *after: tuple[str, str]) -> str:
 def run(package: Path, *args: object) -> str:
     """What the command says when it runs from ``package``."""
     done = subprocess.run(
-        [sys.executable, "-m", "holotrace.cli", *map(str, args)],
+        [sys.executable, "-m", "holotrace", *map(str, args)],
         env={**os.environ, "PYTHONPATH": str(package)},
         capture_output=True,
         text=True,

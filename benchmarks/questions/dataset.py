@@ -57,6 +57,6 @@ def rows(bench: Bench) -> Iterator[Row | Skipped]:
 
 
 def _converted(trace: TraceFile, out: Path, *options: str) -> Path:
-    convert = (sys.executable, "-m", "holotrace.cli", "convert", trace.gzip, out, "--overwrite", *options)
+    convert = (sys.executable, "-m", "holotrace", "convert", trace.gzip, out, "--overwrite", *options)
     subprocess.run(convert, check=True, cwd=BENCHMARKS, capture_output=True)
     return out

@@ -248,7 +248,7 @@ def test_no_option_of_an_analysis_hides_a_shared_one() -> None:
 
 
 def test_a_broken_pipe_is_no_error(folder: Path) -> None:
-    command = f"{sys.executable} -m holotrace.cli show device-events {folder} --format csv | head -1"
+    command = f"{sys.executable} -m holotrace show device-events {folder} --format csv | head -1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("rank,event_id")
     assert "Broken" not in done.stderr

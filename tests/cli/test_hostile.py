@@ -136,7 +136,7 @@ def test_a_full_disk_leaves_no_half_file_under_its_name(whole: Path, tmp_path: P
     out = tmp_path / name
     where = [str(whole), str(out)] if command == ["convert"] else [str(whole), "-o", str(out)]
     done = subprocess.run(
-        [sys.executable, "-m", "holotrace.cli", *command, *where],
+        [sys.executable, "-m", "holotrace", *command, *where],
         capture_output=True,
         text=True,
         check=False,
@@ -207,7 +207,7 @@ def test_little_memory_ends_in_a_sentence_at_any_place(whole: Path, tmp_path: Pa
 def with_address_space(megabytes: int, *arguments: str) -> subprocess.CompletedProcess[str]:
     limit = megabytes << 20
     return subprocess.run(
-        [sys.executable, "-m", "holotrace.cli", *arguments],
+        [sys.executable, "-m", "holotrace", *arguments],
         capture_output=True,
         text=True,
         check=False,

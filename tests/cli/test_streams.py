@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(command: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[bytes]:
-    command = f"{sys.executable} -m holotrace.cli {command.replace('JOB', str(folder))}"
+    command = f"{sys.executable} -m holotrace {command.replace('JOB', str(folder))}"
     return subprocess.run(command, shell=True, capture_output=True, check=False, env=os.environ | environment)
 
 

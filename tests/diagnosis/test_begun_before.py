@@ -65,3 +65,35 @@ def test_ranks_are_compared_without_work_from_before_the_steps_that_all_have(tmp
     (work,) = holotrace.open(tmp_path).map(of_steps, of_steps.reads)
     assert work["launch_ns"].null_count() == 0
     assert work.height == (STEPS - 5) * (KERNELS + 1)
+
+
+@pytest.mark.parametrize(("waited_us", "is_told"), [(20_000, True), (-250, False)])
+def test_a_device_that_does_what_was_launched_before_has_no_idle_time_to_explain(
+    tmp_path: Path, waited_us: int, *, is_told: bool
+) -> None:
+    """Of one batch of a server, cut from a longer recording, the host was to blame for 98 % of the time."""
+    events = [
+        {
+            "ph": "X",
+            "cat": "user_annotation",
+            "name": "execute_context_1(4)",
+            "pid": 1,
+            "tid": 1,
+            "ts": 0,
+            "dur": 9_000,
+        },
+    ]
+
+    def run(number: int, launched_us: int, begun_us: int, stream: int) -> None:
+        args = {"correlation": number, "stream": stream, "device": 0}
+        launch = {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": launched_us, "dur": 5}
+        kernel = {"cat": "kernel", "name": "gemm", "pid": 0, "tid": stream, "ts": begun_us, "dur": 300}
+        events.extend({"ph": "X", "args": args, **each} for each in (launch, kernel))
+
+    run(1, 10, 20, 7)
+    for number in range(2, 12):
+        run(number, 20 * number, waited_us + 300 * number, 8)
+    write_trace(tmp_path / "rank-0.json", events=events)
+    job = holotrace.open(tmp_path)
+    assert job.causes()["cause"].to_list() == ["earlier-work"] * is_told
+    assert [finding.message for finding in job.findings() if finding.severity != "info"] == []

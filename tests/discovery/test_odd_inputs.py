@@ -235,7 +235,7 @@ def test_a_named_pipe_is_refused_at_once(tmp_path: Path) -> None:
 
 
 def piped(command: str, content: bytes, folder: Path) -> subprocess.CompletedProcess[bytes]:
-    holo = f"{sys.executable} -m holotrace.cli"
+    holo = f"{sys.executable} -m holotrace"
     return subprocess.run(
         ["bash", "-c", command.replace("HOLO", holo)],
         input=content,

@@ -170,7 +170,7 @@ def test_a_process_that_ends_with_an_open_view_leaves_nothing_behind(folder: Pat
 
 @pytest.mark.slow
 def test_the_command_says_the_address_and_stops_with_ctrl_c(folder: Path) -> None:
-    command = [sys.executable, "-m", "holotrace.cli", "view", str(folder), "--no-browser"]
+    command = [sys.executable, "-m", "holotrace", "view", str(folder), "--no-browser"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
     ) as run:

@@ -17,6 +17,7 @@ from holotrace.derive.vendors import GRAPH_LAUNCHING, LAUNCHING
 from holotrace.diagnosis.job import (
     cores,
     cores_in_turns,
+    earlier_work,
     floors,
     idle,
     less_ahead,
@@ -47,6 +48,8 @@ from holotrace.diagnosis.words.advice import advice
 from holotrace.diagnosis.words.class_texts import ALL_RANKS, CLASSES, OF_XLA, Class
 from holotrace.diagnosis.words.classes import (
     COPY,
+    COSTLESS,
+    EARLIER,
     EXPERTS,
     INPUT,
     LAUNCH,
@@ -68,7 +71,7 @@ from holotrace.diagnosis.words.texts_on_host import OF_HOSTS, XLA_OF_HOSTS
 
 _CRITICAL_RATIO = 0.2
 # What the trace does not say in so many words.
-_INFERRED = (QUEUED, PAUSE, UNRECORDED)
+_INFERRED = (QUEUED, PAUSE, UNRECORDED, EARLIER)
 _ADDRESS = r" at 0x[0-9a-fA-F]+"
 # Some ranks have more to do than others, which costs those that wait for them.
 _UNEQUAL = (MORE_WORK, UNEVEN_WORK, EXPERTS, PIPELINE)
@@ -97,7 +100,7 @@ class Found:
 def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[Found], int]:
     """The causes, dearest first, and what the job would gain without all of them together.
 
-    What recording itself takes, if that is much, comes last, and costs nothing.
+    What is worth knowing and costs nothing comes last: how much recording itself takes, and what was not recorded.
 
     Args:
         rows: What ``account`` returns of all ranks.
@@ -176,9 +179,11 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
         for (candidate, cost), last in small_kernels.without_parts(ranges, floor_ns)
         if max(cost, last) > floor_ns
     ]
-    known = [Found(Candidate(RECORDING, Change()), 0, 0, 0, *whole, xla_steps.of_hosts(rows))]
-    is_much = (profiler_ns or 0) > floors.USUAL[LAUNCH] * job_ns
-    return sorted(found, key=lambda cause: -cause.cost_ns) + (known if is_much else []), joint
+    known = [*earlier_work.known(rows, windows)]
+    if (profiler_ns or 0) > floors.USUAL[LAUNCH] * job_ns:
+        known.append(Candidate(RECORDING, Change()))
+    costless = [Found(candidate, 0, 0, 0, *whole, xla_steps.of_hosts(rows)) for candidate in known]
+    return sorted(found, key=lambda cause: -cause.cost_ns) + costless, joint
 
 
 def _own_ns(rows: pl.DataFrame, meetings: Meetings, job_ns: int) -> int:
@@ -343,14 +348,15 @@ def _row(found: Found, words: Class, known_steps: tuple[int, ...], rank_count: i
     told = wording.LESS_AHEAD if is_of_function else wording.REPEATED if REPEATED in c.evidence else words.sentence
     is_before = bool(c.evidence.get(idle.BEFORE))
     taken = wording.taken(found.profiler_ns or 0, found.step_count if known_steps else 1)
+    filled["lasted"] = wording.taken(int(c.evidence.get(earlier_work.LASTED, 0)), 1)
     whenever = wording.BEFORE_STEPS if is_before else wording.when(c.steps, known_steps)
     sentence = told.format(**filled, taken=taken) + wording.called_in(c.evidence.get(CALLED_IN)) + whenever
-    if share <= floors.FLOOR_RATIO and c.cause != RECORDING:
+    if share <= floors.FLOOR_RATIO and c.cause not in COSTLESS:
         sentence += wording.HIDDEN
     return {
         "rank": c.event_rank,
         "cause": c.cause,
-        "severity": "info" if c.cause == RECORDING else "critical" if share >= _CRITICAL_RATIO else "warning",
+        "severity": "info" if c.cause in COSTLESS else "critical" if share >= _CRITICAL_RATIO else "warning",
         "message": sentence[0].upper() + sentence[1:],
         "ranks": list(c.ranks),
         # Turns that were inferred have no numbers that anybody knows.

@@ -12,7 +12,7 @@ import polars as pl
 from holotrace.core.analysis import CAUSES, Finding, by_cost
 from holotrace.diagnosis.causes import is_hidden
 from holotrace.diagnosis.job.floors import FLOOR_RATIO
-from holotrace.diagnosis.words.classes import RECORDING
+from holotrace.diagnosis.words.classes import COSTLESS, RECORDING
 from holotrace.present import exposed, pipeline
 from holotrace.present import format as fmt
 from holotrace.present.wording import sentence
@@ -99,11 +99,11 @@ def of(tables: Mapping[str, pl.DataFrame], findings: Sequence[Finding], steps: i
         return Verdict()
     if table.is_empty() and _is_of_hosts(tables):
         return Verdict(_HOSTS_ONLY)
-    recorded = table.filter(pl.col("cause") == RECORDING)
-    table = table.filter(pl.col("cause") != RECORDING)
-    if table.is_empty() and recorded.height:
-        message, advice = recorded.select("message", "advice").row(0)
-        return Verdict(f"{_NOTHING} without the profiler. {message}.", advice=advice)
+    costless = table.filter(pl.col("cause").is_in(COSTLESS))
+    table = table.filter(~pl.col("cause").is_in(COSTLESS))
+    if table.is_empty() and costless.height:
+        without = " without the profiler" if RECORDING in costless["cause"] else ""
+        return Verdict(f"{_NOTHING}{without}. {'. '.join(costless['message'])}.", advice=costless["advice"][0])
     if table.is_empty():
         communication, breakdown = tables.get("communication"), tables.get("time_breakdown")
         unknown = next((finding for finding in findings if finding.rule == NOT_COMPARED), None)
@@ -112,7 +112,7 @@ def of(tables: Mapping[str, pl.DataFrame], findings: Sequence[Finding], steps: i
         said = (f"{sentence(unknown)}." if unknown else "", _limits(tables), moving, waiting)
         advice = unknown.what_to_do if unknown else _TO_COMPARE if moving else ""
         return Verdict(f"{_NOTHING}.", limits=" ".join(text for text in said if text), advice=advice)
-    causes = [f for f in by_cost(findings) if f.analysis == CAUSES and f.rule != RECORDING]
+    causes = [f for f in by_cost(findings) if f.analysis == CAUSES and f.rule not in COSTLESS]
     of_what = OF_JOB if has_more_than_steps(tables) else ""
     reasons = [_reason(finding, row_of(finding, table), steps, of_what) for finding in causes[:MOST]]
     first = table.row(0, named=True)

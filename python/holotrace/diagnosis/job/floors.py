@@ -13,6 +13,7 @@ from holotrace.diagnosis.rank import account
 from holotrace.diagnosis.words.advice import COPIED_WITHIN
 from holotrace.diagnosis.words.classes import (
     COPY,
+    EARLIER,
     EVALUATION,
     EXPOSED,
     FUNCTION,
@@ -41,6 +42,8 @@ USUAL = {
     UNRECORDED: 0.05,
     # Ranks always wait a little for each other.
     UNRECORDED_RANK: 0.05,
+    # Symptoms that cost no more need no explanation.
+    EARLIER: 0.15,
     SYNCHRONIZATION: 0.05,
     INPUT: 0.01,
     # The batch of each step is sent.

@@ -13,7 +13,7 @@ from holotrace.diagnosis.words import classes
 from holotrace.diagnosis.words.class_texts import KEEP_SHAPES
 
 # Symptoms that cost less of the job's time need no cause.
-LEFT_RATIO = 0.15
+LEFT_RATIO = USUAL[classes.EARLIER]
 # Rules about time in which a device waits, computes longer than others, or communicates; causes account for all of it.
 SYMPTOMS = frozenset(
     {

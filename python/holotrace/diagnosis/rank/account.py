@@ -55,6 +55,7 @@ CORE = "core"  # what each of several devices of one rank computes
 CORES_BEYOND = "cores-beyond"  # how much longer kernels take on the device that they take the longest in each step
 HOST = "host"  # how long the host takes by itself
 LOST = "lost"  # how much of a step's work was launched but is not on record
+EARLIER = "earlier"  # how long its devices did what had been launched before the recording
 TURNS = "turns"  # how often comes round what most work is launched in, where nothing marks steps
 WAITS = "waits"  # how often its host waits for its device, by what that is in, where turns are known
 PACE = "pace"  # pieces of a recording without steps, with how long their kernels take where they are quickest
@@ -68,7 +69,7 @@ _OWN = (
         "row",
         Unit.TEXT,
         "What the row is about: window, step, gap, late, waited, spent, recovered, chain, launching, work, core, "
-        "slow-work, segment, meeting, call, host, pace, turns, waits, function, recorded or unprofiled",
+        "slow-work, segment, meeting, call, host, pace, turns, waits, function, lost, earlier, recorded or unprofiled",
     ),
     Column("step", Unit.STEP, "Training step; null outside of all steps"),
     Column("at_ns", Unit.NS, "When it ended, since 1970 if the file says so, on the rank's own clock"),
@@ -152,6 +153,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _host(rank),
         _pace(rank),
         lost_work.of_steps(rank).with_columns(row=pl.lit(LOST)),
+        _earlier(rank),
         _turns(rank),
         _functions(rank),
         xla_recording.of_operations(rank).with_columns(row=pl.lit(RECORDED)),
@@ -215,6 +217,13 @@ def _runs_ahead(rank: RankTrace) -> bool:
     Programs of XLA are launched as a whole, and a host that computes itself goes on when its work is done.
     """
     return not (xla_gaps.is_xla(rank) or rank.computes_on_host)
+
+
+def _earlier(rank: RankTrace) -> pl.DataFrame:
+    if not _runs_ahead(rank):
+        return _NOTHING
+    lasted = pl.col("end_ns") - pl.col("start_ns")
+    return host.earlier(rank).select(row=pl.lit(EARLIER), start_ns="start_ns", at_ns="end_ns", time_ns=lasted)
 
 
 def _late(rank: RankTrace) -> pl.DataFrame:

@@ -274,8 +274,17 @@ def held_back(rank: RankTrace, events: pl.Series) -> pl.DataFrame:
 
 def of_all_devices(rank: RankTrace) -> Gaps:
     """The gaps in which none of the rank's devices worked, or none computed since the host launched too late."""
-    idle = idle_windows.idle(rank[WORK_EVENTS], rank.cached(idle_windows.recorded), MIN_GAP_NS)
+    idle, _ = rank.cached(_idle)
     return _told(lost_work.without_its_gaps(_with_late(rank, idle), rank), rank)
+
+
+def earlier(rank: RankTrace) -> pl.DataFrame:
+    """When its devices did what had been launched before the recording: ``start_ns`` and ``end_ns``, at most a row."""
+    return rank.cached(_idle)[1][:, ["start_ns", "end_ns"]]
+
+
+def _idle(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:
+    return idle_windows.and_earlier(rank[WORK_EVENTS], rank.cached(idle_windows.recorded), MIN_GAP_NS)
 
 
 def explained(rank: RankTrace, events: pl.DataFrame, min_gap_ns: int) -> Gaps:

@@ -68,15 +68,21 @@ def idle(events: pl.DataFrame, recorded: pl.DataFrame, min_gap_ns: int) -> pl.Da
     """The gaps between work of any kind, each with the work that ends it and when that was launched.
 
     The first begins with what was recorded first, and the last ends with the last of that. There is none where the
-    first work of a queue waited in it for much of that: for what had been launched before the recording.
+    first work of a queue waited in it for much of that, see ``and_earlier``.
     """
+    return and_earlier(events, recorded, min_gap_ns)[0]
+
+
+def and_earlier(events: pl.DataFrame, recorded: pl.DataFrame, min_gap_ns: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The gaps, and apart from them that in which a device did what had been launched before the recording."""
     work = done(events.lazy().filter(IS_WORK).sort("start_ns", "end_ns", "event_id"))
     if work.is_empty():
-        return work.select(
+        none = work.select(
             *("start_ns", "end_ns", "launch_ns", "launch_id"),
             next_id="event_id",
             tid=pl.lit(None, recorded.schema["tid"]),
         )
+        return none, none
     begin = recorded["start_ns"].min()
     between = work.lazy().select(
         start_ns=pl.col("end_ns").cum_max().shift(1).fill_null(pl.lit(begin, pl.Int64)),
@@ -91,7 +97,10 @@ def idle(events: pl.DataFrame, recorded: pl.DataFrame, min_gap_ns: int) -> pl.Da
     both = pl.concat([between, after], how="diagonal")
     gaps = done(both.filter(pl.col("end_ns") - pl.col("start_ns") > min_gap_ns))
     begun_before = _begun_before(gaps, work)
-    return gaps if begun_before is None else gaps.filter(pl.col("next_id").ne_missing(begun_before))
+    if begun_before is None:
+        return gaps, gaps.clear()
+    is_earlier = pl.col("next_id").eq_missing(begun_before)
+    return gaps.filter(~is_earlier), gaps.filter(is_earlier)
 
 
 def _begun_before(gaps: pl.DataFrame, work: pl.DataFrame) -> int | None:

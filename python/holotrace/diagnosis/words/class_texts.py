@@ -156,6 +156,15 @@ CLASSES: Mapping[str, Class] = {
         "about half of the time of such hosts is the profiler's.",
         confused="Launch-bound, which is told of what hosts are late beyond that.",
     ),
+    classes.EARLIER: Class(
+        "for {lasted} the device of {who} did what had been launched before the recording began, or waited for it, and "
+        "what that was is not known",
+        "Call torch.cuda.synchronize() before the profiler starts, or start it some steps earlier, so that all that "
+        "runs is on record. If the recording was cut from a longer one, cut it where the device has nothing to do.",
+        seen="The first work of a queue was launched early in the recording, but did not begin for long, and nothing "
+        "that was recorded ran meanwhile.",
+        confused="Queued work, where what it waited for was recorded.",
+    ),
     classes.UNRECORDED: Class(
         "the device of {who} has nothing to do, and the trace does not show what the host did during that "
         "time{meanwhile}",

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from holotrace.diagnosis.words.classes import RECORDING
+from holotrace.diagnosis.words.classes import COSTLESS
 from holotrace.present import format as fmt
 
 LANES = ("step", "host", "compute", "communication", "copy", "idle")
@@ -158,7 +158,7 @@ def _marks(causes: pl.DataFrame | None, ranks: pl.DataFrame) -> list[Payload]:
     if causes is None or causes.is_empty() or ranks.is_empty():
         return []
     offsets = dict(ranks.select("rank", "clock_offset_ns").iter_rows())
-    # Recording is nowhere. Both times count from the job's first event; that of a cause is by the clock of its rank.
+    # What costs nothing is nowhere. Both times count from the job's first event, a cause's by the clock of its rank.
     return [
         {
             "rank": row["rank"],
@@ -169,7 +169,7 @@ def _marks(causes: pl.DataFrame | None, ranks: pl.DataFrame) -> list[Payload]:
             "ranks": row["ranks"],
             "steps": row["steps"],
         }
-        for row in causes.filter(pl.col("cause") != RECORDING).iter_rows(named=True)
+        for row in causes.filter(~pl.col("cause").is_in(COSTLESS)).iter_rows(named=True)
     ]
 
 

@@ -1,5 +1,0 @@
-"""``python -m holotrace.cli``: the command where no script is installed."""
-
-from holotrace.cli import start
-
-start()
