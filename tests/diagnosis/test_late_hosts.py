@@ -11,7 +11,7 @@ import pytest
 import holotrace
 from drawing import draw
 from holotrace.core.schema import filled
-from holotrace.diagnosis import causes
+from holotrace.diagnosis.job import replayed
 from holotrace.diagnosis.rank import account
 from holotrace.job import Job
 from trace_files import write_trace
@@ -251,7 +251,7 @@ def test_a_pause_that_others_waited_for_was_no_wait_for_these(other_ns: int, is_
     # Until 100_000 rank 0 paused, and its device had nothing to do for 10_000.
     pause = {"row": "late", "cause": "host-pause", "at_ns": 100_000, "start_ns": 20_000, "time_ns": 10_000}
     rows = filled(pl.DataFrame([pause]), account.COLUMNS).with_columns(rank=pl.lit(0, pl.Int64))
-    assert causes._late(rows, visits)["rank"].to_list() == ([0] if is_own else [])
+    assert replayed.late(rows, visits)["rank"].to_list() == ([0] if is_own else [])
 
 
 def test_what_a_host_does_begins_when_it_has_waited_for_its_device(tmp_path: Path) -> None:

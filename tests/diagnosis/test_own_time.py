@@ -10,7 +10,7 @@ import pytest
 
 import holotrace
 from holotrace.core.schema import filled
-from holotrace.diagnosis import causes
+from holotrace.diagnosis.job import search
 from holotrace.diagnosis.rank import account
 from trace_files import write_trace
 
@@ -59,7 +59,7 @@ def test_faster_devices_save_no_more_than_their_hosts_leave(own_ns: int, cause: 
         {"row": "host", "time_ns": own_ns},
     ]
     own = filled(pl.DataFrame(rows, infer_schema_length=None), account.COLUMNS)
-    found, joint_ns = causes.of_rows(own.with_columns(rank=pl.lit(0, pl.Int64), count=1))
+    found, joint_ns = search.of_rows(own.with_columns(rank=pl.lit(0, pl.Int64), count=1))
     assert [(one.candidate.cause, one.cost_ns, one.high_ns) for one in found] == [(cause, cost_ns, cost_ns)]
     assert joint_ns == cost_ns
 

@@ -19,6 +19,8 @@ NAMED_RATIO = 0.8
 APART_RATIO = 0.25
 # Evidence: the code of the program that called what its host stands still in.
 CALLED_IN = "called_in"
+# Evidence: calls of equal shapes take unequally long; the host stands still in copies to it.
+IS_EQUAL, COPIES_TO_HOST = "is_equal", "copies_to_host"
 # More than half, beyond doubt.
 _MOSTLY_RATIO = 0.6
 # What recurs has so much of its longest each time.
@@ -40,6 +42,10 @@ class Candidate:
     event_id: int | None = None
     start_ns: int | None = None
     evidence: Mapping[str, Any] = field(default_factory=dict)
+
+
+Costs = list[tuple[Candidate, int]]
+"""Causes, each with what the job would gain without it."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import polars as pl
 from holotrace.derive import intervals
 from holotrace.derive.totals import total
 from holotrace.diagnosis.job import equal_work
-from holotrace.diagnosis.job.candidates import NAMED_RATIO, Candidate, Job, when
+from holotrace.diagnosis.job.candidates import IS_EQUAL, NAMED_RATIO, Candidate, Job, when
 from holotrace.diagnosis.job.meetings import Change
 from holotrace.diagnosis.rank import account
 from holotrace.diagnosis.words.classes import MORE_WORK, SLOW_DEVICE, UNEVEN_WORK
@@ -194,6 +194,6 @@ def _of_device(device: int, late_ns: int, kinds: pl.DataFrame, late: pl.DataFram
             DEVICE: device,
             "kernel": kernel,
             "time_ratio": round(1 + ratio, 4),
-            **({"is_equal": True} if is_equal else {}),
+            **({IS_EQUAL: True} if is_equal else {}),
         },
     )

@@ -10,7 +10,7 @@ import polars as pl
 
 from holotrace.derive.totals import total
 from holotrace.diagnosis.job import sizes
-from holotrace.diagnosis.job.candidates import NAMED_RATIO, Job
+from holotrace.diagnosis.job.candidates import IS_EQUAL, NAMED_RATIO, Job
 from holotrace.diagnosis.rank import account
 from holotrace.diagnosis.rank.kernels import APART_RATIO
 from holotrace.efficiency import categories
@@ -162,7 +162,7 @@ def of_more_work(kinds: pl.DataFrame, ranks: Sequence[int]) -> dict[str, Any]:
     """How many kernels ranks run for each one of the others, and whether it is as many equal ones that take longer."""
     usual, own = kinds.filter(pl.col("rank").is_in(ranks)).select(pl.col("usual_count", "count").sum()).row(0)
     ratio = {"call_ratio": round(float(own) / max(1.0, float(usual)), 3)}
-    return ratio | ({"is_equal": True} if is_equal(kinds, tuple(ranks)) else {})
+    return ratio | ({IS_EQUAL: True} if is_equal(kinds, tuple(ranks)) else {})
 
 
 def _is_dense(kernel: str) -> bool:

@@ -7,7 +7,7 @@ import re
 import polars as pl
 
 from holotrace.diagnosis.job import cores, idle, of_functions
-from holotrace.diagnosis.job.candidates import Candidate
+from holotrace.diagnosis.job.candidates import IS_EQUAL, Candidate
 from holotrace.diagnosis.job.transfers import BEFORE, EXPOSES, IN_BACKWARD, gathers_parameters
 from holotrace.diagnosis.rank import account
 from holotrace.diagnosis.words.advice import COPIED_WITHIN
@@ -78,7 +78,7 @@ def is_of_shared_cores(candidate: Candidate, windows: pl.DataFrame) -> bool:
         return False
     # Operators tell by their shapes that there is more to do; programs of XLA do not.
     is_told = candidate.cause == MORE_WORK and account.XLA not in windows["detail"]
-    if is_told and not candidate.evidence.get("is_equal"):
+    if is_told and not candidate.evidence.get(IS_EQUAL):
         return False
     return candidate.cause in (*cores.LONGER, UNEVEN_WORK, SLOW_LINK)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holotrace.diagnosis.job.candidates import Candidate
+from holotrace.diagnosis.job.candidates import Candidate, Costs
 from holotrace.diagnosis.job.meetings import Meetings, together
 from holotrace.diagnosis.words.classes import (
     CHANNELS_FIRST,
@@ -16,7 +16,6 @@ from holotrace.diagnosis.words.classes import (
     WRONG_TYPE,
 )
 
-Costs = list[tuple[Candidate, int]]
 # So many of them are tried: each needs replays of the whole job.
 _MOST = 8
 # These are of whichever rank is the last one; without other causes it is another, or all are.

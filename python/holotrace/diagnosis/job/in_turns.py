@@ -9,7 +9,16 @@ import polars as pl
 
 from holotrace.derive.totals import total
 from holotrace.diagnosis.job import sizes, tokens
-from holotrace.diagnosis.job.candidates import APART_RATIO, NAMED_RATIO, Candidate, Job, Where, candidate, when
+from holotrace.diagnosis.job.candidates import (
+    APART_RATIO,
+    IS_EQUAL,
+    NAMED_RATIO,
+    Candidate,
+    Job,
+    Where,
+    candidate,
+    when,
+)
 from holotrace.diagnosis.job.equal_work import BORNE_OUT_RATIO, by_kind, is_apart, is_equal, largest, longer_ns, lower
 from holotrace.diagnosis.job.segments import MEAN, MOST, beyond_ratio, placed
 from holotrace.diagnosis.rank import account
@@ -50,7 +59,7 @@ def causes(
     name, kernel = largest(job.of(account.WORK), ranks, by=("step",))
     even = _balanced(beyond)
     where = Where((), when(even, "beyond_ns"))
-    values = {"is_equal": True} if sizes.are_known(kinds_in_turn) and is_equal(kinds_in_turn, ranks) else {}
+    values = {IS_EQUAL: True} if sizes.are_known(kinds_in_turn) and is_equal(kinds_in_turn, ranks) else {}
     if tokens.are_more(job, ranks, in_turns=True) and sizes.has_equal_work(kinds_in_turn):
         found = candidate(EXPERTS, name, tokens.level(segments), where, kernel=kernel, **values)
         yield tokens.with_exchanges(found, job)

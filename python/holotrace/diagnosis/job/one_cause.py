@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from holotrace.diagnosis.job.candidates import CALLED_IN, Candidate
+from holotrace.diagnosis.job.candidates import CALLED_IN, COPIES_TO_HOST, Candidate
 from holotrace.diagnosis.job.cores import DEVICE
 from holotrace.diagnosis.job.meetings import Meetings, together
 from holotrace.diagnosis.job.waits_by_code import ASKER
@@ -127,7 +127,7 @@ def with_copies(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[t
             continue
         dearest, _ = max([copy, *parts], key=lambda pair: min(pair[1], pair[0].evidence.get("time_ns", pair[1])))
         if dearest.cause in (PAUSE, UNRECORDED):
-            dearest = replace(dearest, evidence={**dearest.evidence, "copies_to_host": True})
+            dearest = replace(dearest, evidence={**dearest.evidence, COPIES_TO_HOST: True})
         change = together([copy[0].change, *(part.change for part, _ in parts)])
         told = [pair for pair in told if pair not in (copy, *parts)]
         told.append((replace(dearest, change=change), meetings.saved_ns(change)))

@@ -10,6 +10,7 @@ import polars as pl
 from holotrace.diagnosis.job.candidates import (
     NAMED_RATIO,
     Candidate,
+    Costs,
     Job,
     Where,
     by_rank,
@@ -29,7 +30,6 @@ _LEAST_RATIO = 0.02
 # Hosts that are late for so much more than that are late anywhere.
 _ANYWHERE_RATIO = 1.25
 
-Costs = list[tuple[Candidate, int]]
 Lasting = list[tuple[tuple[Candidate, int], int]]
 
 

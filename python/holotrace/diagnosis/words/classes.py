@@ -26,6 +26,8 @@ WRONG_TYPE, INEFFICIENT = "wrong-type", "inefficient-kernels"
 UNFUSED_ATTENTION, UNFUSED_OPTIMIZER = "unfused-attention", "unfused-optimizer"
 SLICE_GRADIENTS, CHANNELS_FIRST = "slice-gradients", "channels-first"
 EXPERTS, PIPELINE = "expert-imbalance", "pipeline-bubble"
+# Some ranks have more to do than others, which costs those that wait for them.
+UNEQUAL = (MORE_WORK, UNEVEN_WORK, EXPERTS, PIPELINE)
 UPLOAD = "upload"  # XLA: the host sends data that is needed now
 SLOW_HOST, SLOW_LINK, EXPOSED = "slow-host", "slow-link", "exposed-transfer"
 # Functions that hand something from one process to the others.
