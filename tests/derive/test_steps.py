@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from drawing import draw
-from holotrace.derive.steps import launched_in
+from holotrace.derive.steps import is_from_before, launched_in
 
 
 def steps_of(text: str) -> list[int | None]:
@@ -44,3 +44,10 @@ def test_a_step_begins_with_its_first_instant_and_ends_before_its_last() -> None
 
 def test_without_steps_all_work_belongs_to_none() -> None:
     assert steps_of("host |A.|\ncompute |.A|") == [None]
+
+
+def test_what_ran_before_all_that_was_launched_was_launched_before_also_in_a_queue_without_launches() -> None:
+    """The reductions of the step before counted for the first one that was recorded."""
+    rows = [(7, 0, None), (20, 5, None), (7, 10, 2), (7, 20, None), (20, 25, None)]
+    work = pl.DataFrame(rows, schema=["stream", "start_ns", "launch_ns"], orient="row").with_columns(device=0)
+    assert work.select(is_from_before()).to_series().to_list() == [True, True, False, False, False]

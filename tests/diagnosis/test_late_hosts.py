@@ -20,6 +20,11 @@ AG = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
 EXCHANGE = "void deep_ep::internode_ll::combine<3>(void*, int)"
 
 
+def event(cat: str, name: str, ts: int, dur: int, **args: int) -> dict[str, Any]:
+    place = {"pid": 0, "tid": args["stream"]} if "stream" in args else {"pid": 1, "tid": 1}
+    return {"ph": "X", "cat": cat, "name": name, **place, "ts": ts, "dur": dur, "args": args}
+
+
 def launching(job: Job) -> list[tuple[int, str | None]]:
     """What launching too late costs, in microseconds, and in what range."""
     found = job.causes().filter(cause="launch-bound")
@@ -48,10 +53,6 @@ def test_a_kernel_that_was_launched_before_the_collective_ended_waited_for_that(
 
 def test_what_frees_memory_waits_for_what_is_communicated_meanwhile(tmp_path: Path) -> None:
     """All of the exchange that it waited for was told to be lost in freeing memory, thrice of what that cost."""
-
-    def event(cat: str, name: str, ts: int, dur: int, **args: int) -> dict[str, Any]:
-        place = {"pid": 0, "tid": args["stream"]} if cat == "kernel" else {"pid": 1, "tid": 1}
-        return {"ph": "X", "cat": cat, "name": name, **place, "ts": ts, "dur": dur, "args": args}
 
     events = [
         event("cuda_runtime", "cudaLaunchKernel", 0, 5, correlation=1),
@@ -88,15 +89,26 @@ def test_where_nothing_follows_a_collective_nothing_was_launched_too_late() -> N
     assert sum(cost for cost, _ in launching(job)) <= 5
 
 
+def test_what_was_launched_before_the_recording_was_not_launched_too_late(tmp_path: Path) -> None:
+    """Hosts seemed to do what was not recorded while parameters were gathered: 14 % of the job."""
+    events = []
+    for place in range(6):
+        at = 3_000 * place
+        events += [event("kernel", "gemm", at, 2_000, correlation=2 * place, stream=7, device=0)]
+        events += [event("kernel", AG, at + 1_990, 1_000, correlation=2 * place + 1, stream=20, device=0)]
+    events += [
+        event("cpu_op", "aten::mm", 17_000, 20),
+        event("cuda_runtime", "cudaLaunchKernel", 17_005, 5, correlation=99),
+    ]
+    write_trace(tmp_path / "rank-0.json", events=events)
+    assert "unrecorded-host" not in holotrace.open(tmp_path).causes()["cause"]
+
+
 @pytest.mark.parametrize(("launch_us", "cause"), [(5_000, "host-pause"), (900, "launch-bound")])
 def test_a_launch_that_lasts_while_the_device_has_nothing_to_do_stands_still(
     tmp_path: Path, launch_us: int, cause: str
 ) -> None:
     """As where a kernel is loaded when it is used for the first time: fewer launches would not help."""
-
-    def event(cat: str, name: str, ts: int, dur: int, **args: int) -> dict[str, Any]:
-        place = {"pid": 0, "tid": 7} if cat == "kernel" else {"pid": 1, "tid": 1}
-        return {"ph": "X", "cat": cat, "name": name, **place, "ts": ts, "dur": dur, "args": args}
 
     end = 1_000 + launch_us
     events = [
@@ -115,10 +127,6 @@ def test_a_launch_that_lasts_while_the_device_has_nothing_to_do_stands_still(
 
 def kernels_around_a_call(folder: Path, *, begins_us: int, small: int) -> Job:
     """A host that waits for its device, launches a long kernel, is in a function for 8 ms, and launches small ones."""
-
-    def event(cat: str, name: str, ts: int, dur: int, **args: int) -> dict[str, Any]:
-        place = {"pid": 0, "tid": args["stream"]} if cat == "kernel" else {"pid": 1, "tid": 1}
-        return {"ph": "X", "cat": cat, "name": name, **place, "ts": ts, "dur": dur, "args": args}
 
     end = begins_us + 8_000
     events = [
@@ -224,10 +232,6 @@ def test_what_comes_after_the_last_reduction_of_a_step_needs_its_result(
     So has the next step for parameters that are gathered after the optimizer.
     """
 
-    def event(cat: str, name: str, ts: int, dur: int, **args: int) -> dict[str, Any]:
-        place = {"pid": 0, "tid": args["stream"]} if cat == "kernel" else {"pid": 1, "tid": 1}
-        return {"ph": "X", "cat": cat, "name": name, **place, "ts": ts, "dur": dur, "args": args}
-
     work = [("gemm", 10, 20, 1_980, 7), (f"ncclDevKernel_{collective}", 30, 2_000, 3_000, 20)]
     work.append(("adam", 6_020, 6_030, 300, 7))
     work += [(f"ncclDevKernel_{collective}", 6_050, 6_330, 100, 20)] * (reductions - 1)
@@ -256,10 +260,6 @@ def test_a_pause_that_others_waited_for_was_no_wait_for_these(other_ns: int, is_
 
 def test_what_a_host_does_begins_when_it_has_waited_for_its_device(tmp_path: Path) -> None:
     """What a checkpoint waited for was its own, so that whatever made the device late cost nothing any more."""
-
-    def event(cat: str, name: str, ts: int, dur: int, **args: int) -> dict[str, Any]:
-        place = {"pid": 0, "tid": 7} if cat in ("kernel", "gpu_memcpy") else {"pid": 1, "tid": 1}
-        return {"ph": "X", "cat": cat, "name": name, **place, "ts": ts, "dur": dur, "args": args}
 
     events = [
         event("cuda_runtime", "cudaLaunchKernel", 0, 5, correlation=1),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import holotrace
+from holotrace.diagnosis.rank import account, lost_work
 from trace_files import write_trace
 
 KERNEL_US, STEP_US, PER_STEP, STEPS = 500, 5_100, 10, 4
@@ -48,3 +49,17 @@ def test_a_device_whose_kernels_were_dropped_is_not_told_to_wait(tmp_path: Path,
 
 def test_what_is_captured_was_not_dropped(tmp_path: Path) -> None:
     assert told(tmp_path, range(3, 8), captures=True) != []
+
+
+@pytest.mark.parametrize(("recorded", "lost"), [(range(1, 10), 31), (range(32, 41), 0)])
+def test_what_a_host_had_launched_when_the_recording_ended_is_lost_however_far_ahead_it_was(
+    tmp_path: Path, recorded: range, lost: int
+) -> None:
+    """Ranks had more work than others that were recorded for some kernels longer."""
+    launches = [
+        event("cuda_runtime", "cudaLaunchKernel", 20 * number, 9, correlation=number) for number in range(1, 41)
+    ]
+    ran = [event("kernel", "gemm", 1_000 * n, 900, correlation=n, stream=7, device=0) for n in recorded]
+    write_trace(tmp_path / "rank-0.json", events=[*launches, *ran])
+    (found,) = holotrace.open(tmp_path).map(lost_work.launches, account.READS)
+    assert len(found) == lost

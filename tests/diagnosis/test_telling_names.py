@@ -30,6 +30,7 @@ train.py(3): save_snapshot; save_weights; save_model; model.py(3): save_weights;
 saving; save; dcp.save; async_save; save_async; torch/distributed/checkpoint/state_dict_saver.py(3): save
 trainer.py(3): _save_checkpoint; save_to_disk; export_checkpoint; safetensors/torch.py(3): save_file; checkpoint
 ckpt; train.py(3): save_async; train.py(9): write_snapshot; dump_params; save-checkpoint
+<built-in method write_record of torch._C.PyTorchFileWriter object at 0x7f3>
 """,
     EVALUATION: """
 evaluate; validation; validate; eval; run_eval; evaluation_loop; eval_step; val; valid; trainer.py(4): evaluate

@@ -74,13 +74,16 @@ def test_a_group_of_which_a_rank_was_not_recorded_has_no_slow_link_as_that_rank_
 
 def test_waiting_for_data_is_not_told_from_waiting_for_a_rank_that_was_not_recorded() -> None:
     """A straggler that was missing was told as exposed communication."""
-    window = pl.DataFrame({"row": ["window"], "rank": [0], "count": [1], "name": [""], "detail": [None]})
+    window = pl.DataFrame({"row": ["window"], "rank": [0], "count": [8], "name": [""], "detail": [None]})
     at_once = visits().with_columns(exposed_ns=pl.col("left_ns") - pl.col("arrival_ns"))
     whole, incomplete = (
         [found.evidence.get(ABSENT) for found in transfers.causes(Job(window, rows, (0, 1, 2, 3), 0))]
         for rows in (at_once.filter(pl.col("group_ranks") == "[0, 1]"), at_once.with_columns(group_size=3))
     )
     assert (whole, incomplete) == ([None], [1])
+    # Where all ranks were recorded, one of them recorded another part: nobody knows when it came.
+    of_all = window.with_columns(count=4)
+    assert not [*transfers.causes(Job(of_all, at_once.with_columns(group_size=3), (0, 1, 2, 3), 0))]
 
 
 @pytest.mark.parametrize("devices", [1, 2])

@@ -130,10 +130,11 @@ def test_a_device_is_slow_where_its_meetings_say_so_if_nothing_marks_steps() -> 
         for ns in [750 if rank == 2 and number >= 4 else 600]
     ]
     rows += [
-        {"row": "work", "rank": rank, "start_ns": 0, "at_ns": None, "time_ns": 1_800 if rank == 2 else 1_600}
-        | {"name": name, "operator": name, "detail": "[8, 1, 1]|[1, 1, 1]|", "count": 8, "event_id": 1}
+        {"row": "work", "rank": rank, "start_ns": 1_000 * number, "at_ns": None, "time_ns": 225 if rank == 2 else 200}
+        | {"name": name, "operator": name, "detail": "[8, 1, 1]|[1, 1, 1]|", "count": 1, "event_id": 1}
         | {"beside_ns": 0, "beside_count": 0}
         for rank in range(4)
+        for number in range(8)
         for name in ("gemm", "attention", "norm")
     ]
     frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(

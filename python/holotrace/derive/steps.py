@@ -28,7 +28,9 @@ def is_from_before() -> pl.Expr:
 
     Hosts of ranks are not equally far ahead, so of this each rank has recorded another part.
     """
-    first_ns = pl.col("start_ns").filter(pl.col("launch_ns").is_not_null()).min().over(QUEUE)
+    known_ns = pl.col("start_ns").filter(pl.col("launch_ns").is_not_null()).min()
+    # Of a queue of which no launch is known that of the other queues of its device is.
+    first_ns = pl.coalesce(known_ns.over(QUEUE), known_ns.over("device"))
     is_earlier = (pl.col("launch_ns").is_null() & (pl.col("start_ns") < first_ns)).fill_null(value=False)
     # More than a queue holds was recorded without launches.
     return is_earlier & (is_earlier.sum().over(QUEUE) <= QUEUE_LENGTH)

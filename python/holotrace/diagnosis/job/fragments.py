@@ -8,8 +8,11 @@ import polars as pl
 
 from holotrace.diagnosis.job.candidates import Job
 from holotrace.diagnosis.rank import account
+from holotrace.diagnosis.rank.computed import MOST_PIECES
 
 _COMPUTED = (account.WORK, account.SEGMENT)
+# When a rank went on from a meeting, by its own clock.
+_WENT_ON_NS = pl.col("left_ns") + pl.col("clock_offset_ns")
 
 
 def without(job: Job) -> Job:
@@ -20,7 +23,7 @@ def without(job: Job) -> Job:
     ranks = job.of(account.LOST).group_by("step").agg(pl.col("rank").n_unique()).drop_nulls()
     lost = ranks.filter(2 * pl.col("rank") >= len(job.ranks))["step"]
     is_lost = pl.col("row").is_in(_COMPUTED) & pl.col("step").is_in(pl.lit(lost).implode()).fill_null(value=False)
-    return _of_turns(_of_ends(job if lost.is_empty() else replace(job, rows=job.rows.filter(~is_lost))))
+    return _in_common(_of_turns(_of_ends(job if lost.is_empty() else replace(job, rows=job.rows.filter(~is_lost)))))
 
 
 def _of_ends(job: Job) -> Job:
@@ -51,3 +54,47 @@ def _of_turns(job: Job) -> Job:
         return job
     is_computed = pl.col("row").is_in(_COMPUTED)
     return replace(job, rows=job.rows.filter(~is_computed | (pl.col("step") <= last).fill_null(value=False)))
+
+
+def _in_common(job: Job) -> Job:
+    """The job, where nothing marks steps or turns, without what not all ranks have recorded.
+
+    That is what they computed before the first meeting of all of them that each has recorded, and after the last, if
+    some run more kernels there than others.
+    """
+    work = job.of(account.WORK)
+    met = job.visits.filter(_is_of_all(job)) if not job.visits.is_empty() else job.visits
+    is_told_by_steps = work.is_empty() or work["step"].null_count() < work.height
+    if len(job.ranks) == 1 or met.is_empty() or is_told_by_steps:
+        return job
+    ran = work.group_by("rank").agg(begin_ns=pl.col("start_ns").min(), end_ns=pl.col("start_ns").max())
+    went_on = met.select(rank=pl.col("rank").cast(work.schema["rank"]), went_on_ns=_WENT_ON_NS, match="match")
+    is_within = pl.col("went_on_ns").is_between("begin_ns", "end_ns").all().over("match")
+    of_all = pl.col("went_on_ns").filter("is_within")
+    bounds = (
+        went_on.join(ran, on="rank")
+        .with_columns(is_within=is_within)
+        .group_by("rank")
+        .agg(
+            since_ns=of_all.min(),
+            until_ns=of_all.max(),
+            before=(pl.col("went_on_ns") < of_all.min()).sum(),
+            after=(pl.col("went_on_ns") > of_all.max()).sum(),
+        )
+    )
+    is_computed = pl.col("row").is_in(_COMPUTED)
+    computed = job.rows.filter(is_computed).join(bounds, on="rank", maintain_order="left")
+    for is_there in (pl.col("start_ns") < pl.col("since_ns"), pl.col("start_ns") >= pl.col("until_ns")):
+        is_work = pl.col("row") == account.WORK
+        counts = [computed.filter(is_there, is_work, pl.col("rank") == rank)["count"].sum() for rank in job.ranks]
+        if len({*counts}) > 1:
+            computed = computed.filter(~is_there)
+    if bounds["since_ns"].null_count() or max(*bounds["before"], *bounds["after"]) >= MOST_PIECES:
+        # No part of the work is known to be that of all.
+        computed = computed.clear()
+    return replace(job, rows=pl.concat([job.rows.filter(~is_computed), computed.select(job.rows.columns)]))
+
+
+def _is_of_all(job: Job) -> pl.Expr:
+    """Whether a meeting held up all ranks, so that none computed as it ended."""
+    return (pl.col("rank").n_unique() == len(job.ranks)).over("match") & (pl.col("time_ns") > 0).all().over("match")

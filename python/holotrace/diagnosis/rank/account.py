@@ -147,7 +147,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _beside(rank, edges),
         *_held_up(rank, edges),
         computed.between_meetings(rank, edges).with_columns(row=pl.lit(SEGMENT)),
-        computed.by_kernel(rank).with_columns(row=pl.lit(WORK)),
+        computed.by_kernel(rank, own_meetings.held_until(meetings, base)).with_columns(row=pl.lit(WORK)),
         _cores(rank),
         _calls(rank),
         _host(rank),

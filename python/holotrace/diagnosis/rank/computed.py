@@ -14,6 +14,8 @@ from holotrace.diagnosis.rank.calls import beside_the_step
 
 OPERATORS = CPU_OPS.only("name", "external", "input_dims")
 _BEFORE_TURNS = -1
+# Recordings of ranks begin, and end, within so many meetings of each other.
+MOST_PIECES = 256
 
 
 def between_meetings(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
@@ -66,9 +68,18 @@ def _steps_of_work(rank: RankTrace, bounds: pl.Series) -> pl.Series:
     return steps
 
 
-def by_kernel(rank: RankTrace) -> pl.DataFrame:
-    """Kernels by what was launched how: those of equal name, grid, block and shapes do equal work."""
+def by_kernel(rank: RankTrace, met_ns: pl.Series) -> pl.DataFrame:
+    """Kernels by what was launched how: those of equal name, grid, block and shapes do equal work.
+
+    Where nothing marks steps or turns, those that began between two of ``met_ns``, when the rank had met others, are
+    apart from those before and after, at both ends of the recording: another rank may have begun or ended there.
+    """
     ran = kernels.comparable(rank, "event_id", "name", "start_ns", "end_ns", "step", *kernels.HOW)
+    if ran["step"].null_count() == ran.height:
+        ends = pl.concat([met_ns.head(MOST_PIECES), met_ns.tail(MOST_PIECES)]).unique().sort()
+        ran = ran.with_columns(piece=pl.lit(ends).search_sorted(pl.col("start_ns"), side="right"))
+    else:
+        ran = ran.with_columns(piece=pl.lit(0, pl.UInt32))
     beside = rank.cached(beside_the_steps)["event_id"]
     if len(beside):
         ran = ran.filter(~pl.col("event_id").is_in(pl.lit(beside).implode()))
@@ -85,8 +96,9 @@ def by_kernel(rank: RankTrace) -> pl.DataFrame:
     return done(
         ran.lazy()
         .join(operators, on="external", how="left", maintain_order="left")
-        .select("step", "start_ns", "event_id", *labels, "beside_ns", time_ns=pl.col("end_ns") - pl.col("start_ns"))
-        .group_by("step", *labels)
+        .with_columns(time_ns=pl.col("end_ns") - pl.col("start_ns"))
+        .select("step", "piece", "start_ns", "event_id", *labels, "beside_ns", "time_ns")
+        .group_by("step", "piece", *labels)
         .agg(
             pl.col("time_ns", "beside_ns").sum(),
             pl.col("start_ns", "event_id").min(),
@@ -95,7 +107,7 @@ def by_kernel(rank: RankTrace) -> pl.DataFrame:
         )
         # Labels are numbers until there are few of them.
         .with_columns(pl.col("operator").cast(pl.String))
-        .sort("step", "name", "grid", "block", "operator", "dims")
+        .sort("step", "piece", "name", "grid", "block", "operator", "dims")
         .select(
             "step",
             *("time_ns", "count", "beside_ns", "beside_count", "start_ns", "event_id", "operator"),

@@ -301,8 +301,8 @@ def late(rank: RankTrace) -> pl.DataFrame:
     communicated = events.filter(pl.col("kind") == COMMUNICATION)
     own = idle_windows.in_computing_queues(events.filter(pl.col("kind") != COMMUNICATION))
     others = idle_windows.idle(own, rank.cached(idle_windows.recorded), MIN_GAP_NS)
-    # Where nothing comes after it, nothing was launched too late.
-    others = others.filter(pl.col("next_id").is_not_null())
+    # Where nothing comes after it, nothing was launched too late; nor is that known of what was not recorded.
+    others = others.filter(pl.col("next_id").is_not_null(), pl.col("launch_ns").is_not_null())
     if communicated.is_empty():
         return others.clear()
     calls = rank.cached(host_calls)

@@ -30,13 +30,16 @@ def launches(rank: RankTrace) -> pl.Series:
     is_on_record = pl.col("event_id").is_in(pl.lit(rank[_LAUNCHES]["launch_id"].drop_nulls().unique()).implode())
     captures = calls.filter(matching(calls["name"], _CAPTURING))[:, ["name", "start_ns"]].sort("start_ns")
     begins = captures.select("start_ns", is_captured=matching(captures["name"], _BEGINS))
+    is_recorded = pl.col("is_on_record").mean().over("name") >= _RECORDED_RATIO
+    # Of what is launched before a recording ends devices may do as much after it, however far ahead their hosts are.
+    is_later = pl.col("start_ns") > pl.col("start_ns").filter("is_on_record").max()
     lost = (
         called.lazy()
         .with_columns(is_on_record=is_on_record)
         .sort("start_ns")
         .join_asof(begins.lazy(), on="start_ns", strategy="backward", check_sortedness=False)
         .filter(~pl.col("is_captured").fill_null(value=False))
-        .filter(~pl.col("is_on_record") & (pl.col("is_on_record").mean().over("name") >= _RECORDED_RATIO))
+        .filter(~pl.col("is_on_record") & (is_recorded | is_later))
     )
     return done(lost.select("start_ns"))["start_ns"]
 

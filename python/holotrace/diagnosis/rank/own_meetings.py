@@ -110,6 +110,12 @@ def edges(meetings: pl.DataFrame, base: int) -> pl.Series:
     return found
 
 
+def held_until(meetings: pl.DataFrame, base: int) -> pl.Series:
+    """When the rank went on from meetings that had held it up, and computed nothing, on the clock of the file."""
+    ends: pl.Series = distinct(meetings.filter(pl.col("time_ns") > 0)["end_ns"] - base).sort()
+    return ends
+
+
 def _without_late(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.DataFrame:
     """The meetings without the time in which their rank waited for its host, which hid none of it."""
     if xla_gaps.is_xla(rank) or meetings.is_empty() or rank.cached(host.late).is_empty():

@@ -80,7 +80,7 @@ _NAMED = (
     (
         CHECKPOINT,
         r"(?i)checkpoint(?!\.py.*(checkpoint|forward))|torch/serialization|save_(model|state|pretrained)|state_dict"
-        r"|(save|write|dump)_?\w*ckpt|ckpt_?(save|write|dump)|safetensors/\w+\.py\(\d+\): save"
+        r"|PyTorchFileWriter|(save|write|dump)_?\w*ckpt|ckpt_?(save|write|dump)|safetensors/\w+\.py\(\d+\): save"
         r"|(?<![a-z])(save|write|dump|persist|export|serialize)_?(the_)?"
         r"((model|training|optimizer|all)_?)?(snapshot|weights|param(eter)?s|to_disk)(?![a-z])"
         r"|^\W*(save|saving|snapshot|ckpt|serialize|torch\.save|(dcp\.)?(async_)?save(_async)?)\W*$"
