@@ -96,6 +96,32 @@ def test_ranks_that_meet_are_told_by_when_their_calls_end(seed: int) -> None:
     assert {(number, count, ranks[0]) for number, count, ranks in told.iter_rows()} == expected
 
 
+_CUSTOM = "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 2>(vllm::RankData*)"
+
+
+def test_replicas_whose_kernels_are_of_no_library_of_collectives_do_not_meet() -> None:
+    """All ranks were taken to meet in them, by which two replicas had clocks that were far apart."""
+    computing = 7
+    groups: list[tuple[str, Group, int]] = [
+        (kernel, dict.fromkeys(range(first, first + 4), computing), 24)
+        for first in (0, 4)
+        for kernel in (_CUSTOM, "void vllm::cross_device_reduce_2stage<__nv_bfloat16, 4>(vllm::RankData*)")
+    ]
+    found = _met(_calls(groups, range(8), Random(0)))
+    assert (found.height, found["ranks"].unique().to_list()) == (4 * 4 * 24, [4])
+    assert found["group_size"].list.len().unique().to_list() == found["step"].list.len().unique().to_list() == [1]
+
+
+def test_kernels_that_end_apart_on_ranks_that_meet_tell_no_groups() -> None:
+    """Each has what it waits for at another time, so that some end together by chance and others with nobody."""
+    random = Random(0)
+    calls = _calls([(_CUSTOM, dict.fromkeys(range(8), 7), 24)], range(8), random)
+    late = pl.Series([random.randint(0, 600_000) for _ in range(calls.height)])
+    is_late = pl.col("rank") > 1
+    found = _met(calls.with_columns(pl.when(is_late).then(pl.col("end_ns") + late).otherwise("end_ns")))
+    assert found["ranks"].unique().to_list() == [8]
+
+
 def _pipeline() -> pl.DataFrame:
     """Four stages, each of which sends to the next as long after the one before has as it computes."""
     random = Random(0)

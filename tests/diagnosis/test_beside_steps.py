@@ -108,3 +108,26 @@ def test_an_evaluation_that_is_all_that_a_job_does_keeps_it_from_nothing(tmp_pat
     write_trace(tmp_path / "rank-0.json", events=events)
     (cause,) = holotrace.open(tmp_path).causes().to_dicts()
     assert (cause["cause"], cause["responsible"]) == ("python-function", "data.py(3): read_rows")
+
+
+def test_an_evaluation_that_waits_for_itself_hides_nothing_later(tmp_path: Path) -> None:
+    """While its host waited its device did nothing else: the loader after it took 8 ms, which were told twice."""
+    events: list[dict[str, Any]] = []
+
+    def add(cat: str, name: str, ts: int, dur: int, **args: int) -> None:
+        place = {"pid": 0, "tid": 7} if cat == "kernel" else {"pid": 1, "tid": 1}
+        events.append({"ph": "X", "cat": cat, "name": name, "ts": ts, "dur": dur, **place, "args": args})
+
+    for step in range(4):
+        at = 30_000 * step
+        add("user_annotation", f"ProfilerStep#{step}", at, 29_990)
+        add("user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", at + 10, 8_000)
+        for number, (name, begins, lasts) in enumerate((("gemm", 8_100, 14_000), ("another_gemm", 22_150, 7_800))):
+            ids = {"correlation": 2 * step + number + 1}
+            add("cuda_runtime", "cudaLaunchKernel", at + begins - 20, 8, **ids)
+            add("kernel", name, at + begins, lasts, stream=7, device=0, **ids)
+            add("cuda_runtime", "cudaStreamSynchronize", at + begins, lasts + 5)
+        add("python_function", "train.py(9): evaluate", at + 22_115, 7_850)
+    write_trace(tmp_path / "rank-0.json", events=events)
+    costs = {row["cause"]: row["cost_ns"] for row in holotrace.open(tmp_path).causes().to_dicts()}
+    assert costs["evaluation"] == pytest.approx(4 * 7_850_000, rel=0.02)

@@ -219,7 +219,7 @@ def test_a_rank_that_is_like_others_is_so_though_the_first_of_them_has_more_of_i
         for rank, of_rank in {**times, 1: (100, 120), 0: (150, 60)}.items()
         for name, time_ns in zip(("lookup", "mm"), of_rank, strict=True)
     ]
-    nobody = pl.DataFrame(schema={"rank": pl.Int32, "collective": pl.String})
+    nobody = pl.DataFrame(schema={"match": pl.UInt32, "rank": pl.Int32, "collective": pl.String})
     job = CausesJob(pl.DataFrame(work), nobody, (0, 1, 2, 3), 0)
     assert [ranks.ranks for ranks in same_work.alike(job)] == [(0, 1, 2, 3)]
 
@@ -439,7 +439,7 @@ def test_ranks_with_nearly_the_same_kernels_can_be_compared_where_none_is_a_stag
         for rank in kernels
         for name, time in kernels[rank].items()
     ]
-    visits = pl.DataFrame({"rank": [0, 1], "collective": ["send/recv" if is_pipeline else "allreduce"] * 2})
+    visits = pl.DataFrame({"match": 0, "rank": [0, 1], "collective": ["send/recv" if is_pipeline else "allreduce"] * 2})
     groups = same_work.alike(CausesJob(pl.DataFrame(rows), visits, (0, 1), floor_ns=1))
     assert [group.ranks for group in groups] == ([(0, 1)] if is_told else [(0,), (1,)])
 

@@ -71,3 +71,15 @@ def test_a_copy_that_is_late_as_its_host_stood_still_would_be_hidden_without_tha
     found = holotrace.open(tmp_path).causes()
     assert found["cause"].to_list() == ["input", "copy"][: len(costs_us)]
     assert found["cost_ns"].to_list() == pytest.approx([1_000 * cost for cost in costs_us], rel=0.01)
+
+
+def test_a_copy_that_nothing_waits_for_exposes_nothing(tmp_path: Path) -> None:
+    """A copy to the host, as of an asynchronous checkpoint, took the time in which a function was waited for."""
+    download = "Memcpy DtoH (Device -> Pinned)"
+    events = launched([("gemm", 10, 20, 980, 7), (download, 30, 1_000, 3_000, 30), ("gemm", 5_000, 5_010, 990, 7)])
+    events.append(event("user_annotation", "ProfilerStep#1", 0, 6_000))
+    events.append(event("python_function", "train.py(7): augment", 100, 4_850))
+    write_trace(tmp_path / "rank-0.json", events=events)
+    (cause,) = holotrace.open(tmp_path).causes().to_dicts()
+    assert (cause["cause"], cause["responsible"]) == ("python-function", "train.py(7): augment")
+    assert cause["cost_ns"] == pytest.approx(4_010_000, rel=0.02)

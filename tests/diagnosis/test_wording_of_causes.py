@@ -66,3 +66,11 @@ def test_functions_that_jax_recorded_tell_what_they_do_by_the_same_names() -> No
     """What a JAX program computed in an evaluation was told as work of its steps."""
     assert classes.named("$train.py:6 evaluate") == classes.named("train.py(6): evaluate") == classes.EVALUATION
     assert classes.named("$evaluate.py:6 train_step") is None
+
+
+def test_what_all_hosts_do_in_a_range_may_be_its_own_code() -> None:
+    """Adam on the CPU, of which no call is recorded, was told to be garbage collection or another process."""
+    step = "Optimizer.step#DeepSpeedZeroOptimizer.step"
+    assert "(its own code, garbage" in wording.pauses(step, is_launch=False, is_of_all=True)
+    assert "(garbage" in wording.pauses(step, is_launch=False)
+    assert "(garbage" in wording.pauses("", is_launch=False, is_of_all=True)

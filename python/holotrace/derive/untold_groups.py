@@ -1,4 +1,4 @@
-"""Which ranks meet in collectives of NCCL whose process group was not recorded, as those of older PyTorch."""
+"""Which ranks meet in collectives whose process group was not recorded, as of older PyTorch and of other libraries."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import polars as pl
 
 from holotrace.derive import call_order
 
-# What NCCL and RCCL call their kernels; other libraries do not keep to a queue of their own.
+# What NCCL and RCCL call their kernels, which keep to a queue of their own; those of other libraries run in any.
 _NCCL = r"^(nccl|rccl)"
 # Fewer calls of a queue do not tell whom it meets, and so many are enough.
 _LEAST, _COMPARED = 3, 300
@@ -18,10 +18,14 @@ _OFF, _OFF_RATIO = 5, 0.1
 _SHARED_RATIO, _MOST_RATIO = 0.5, 0.7
 # Clocks of one machine differ by less.
 _ONE_CLOCK_NS = 200_000
-_IS_UNTOLD = (
-    pl.all_horizontal(pl.col(name).is_null() for name in ("group", "group_ranks", "sequence"))
-    & pl.col("kernel").cast(pl.String).str.to_lowercase().str.contains(_NCCL)
-).alias("is_untold")
+_KERNEL = pl.col("kernel").cast(pl.String)
+_IS_NCCL = _KERNEL.str.to_lowercase().str.contains(_NCCL)
+# What shares a communicator within a queue of those that were not told: all of NCCL, of other libraries one kernel.
+_LIBRARY = (
+    pl.when(pl.all_horizontal(pl.col(name).is_null() for name in ("group", "group_ranks", "sequence")))
+    .then(pl.when(_IS_NCCL).then(pl.lit("nccl")).otherwise(_KERNEL))
+    .alias("library")
+)
 # Of calls that were told: those of some of the ranks, which may be messages between two stages of a pipeline.
 MAY_BE_MESSAGE = (
     pl.col("kernel").cast(pl.String).str.contains("(?i)SendRecv")
@@ -49,30 +53,35 @@ def told(calls: pl.DataFrame, clocks: pl.DataFrame) -> tuple[pl.DataFrame, pl.Da
     Returns:
         The calls, and the clocks by all that is known now.
     """
-    untold = calls.filter(_IS_UNTOLD)
-    if untold["rank"].n_unique() < 2:
-        return calls, clocks
-    offsets = _Offsets(clocks)
-    found = _communicators(untold, offsets)
-    if len(found) < 2:
-        return calls, clocks
-    of_rank = dict(untold.select("rank", "of_rank").unique().iter_rows())
-    names = []
-    for queues in found.values():
-        (first, stream), *_ = ordered = sorted(queues)
-        ranks = ", ".join(dict.fromkeys(str(of_rank[rank]) for rank, _ in ordered))
-        names += [(*queue, f"queue {stream} of rank {of_rank[first]}", f"[{ranks}]", True) for queue in queues]
+    known = calls.with_columns(_LIBRARY)
+    names = list[tuple[object, ...]]()
+    for untold in known.drop_nulls("library").partition_by("library", maintain_order=True):
+        if untold["rank"].n_unique() < 2:
+            continue
+        offsets = _Offsets(clocks)
+        found = _communicators(untold, offsets)
+        is_nccl = untold["library"][0] == "nccl"
+        # Kernels of other libraries may end at different times on the ranks that meet in them.
+        if len(found) < 2 or not (is_nccl or all(len(queues) > 1 for queues in found.values())):
+            continue
+        clocks = offsets.table()
+        of_rank = dict(untold.select("rank", "of_rank").unique().iter_rows())
+        for queues in found.values():
+            (first, stream), *_ = ordered = sorted(queues)
+            ranks = ", ".join(dict.fromkeys(str(of_rank[rank]) for rank, _ in ordered))
+            group = f"queue {stream} of rank {of_rank[first]}"
+            names += [(untold["library"][0], *queue, group, f"[{ranks}]") for queue in queues]
     columns = (*_PLACE, "group", "group_ranks")
-    schema = {**{name: calls.schema[name] for name in columns}, "is_untold": pl.Boolean()}
-    named = calls.with_columns(_IS_UNTOLD).join(
+    schema = {"library": pl.String(), **{name: calls.schema[name] for name in columns}}
+    named = known.join(
         pl.DataFrame(names, schema=schema, orient="row"),
-        on=["is_untold", *_PLACE],
+        on=["library", *_PLACE],
         how="left",
         maintain_order="left",
         suffix="_told",
     )
     told_of = (pl.coalesce(name, f"{name}_told").alias(name) for name in ("group", "group_ranks"))
-    return named.with_columns(told_of).select(calls.columns), offsets.table()
+    return named.with_columns(told_of).select(calls.columns), clocks
 
 
 class _Offsets:

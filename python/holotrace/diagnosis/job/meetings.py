@@ -81,8 +81,7 @@ class Meetings:
             pl.DataFrame(schema=LATE) if late is None else late,
             pl.DataFrame(schema=WAITS) if waits is None else waits,
         )
-        met = visits.group_by("match").agg("rank")["rank"].to_list()
-        self._groups = _groups(self._ends, {frozenset(ranks) for ranks in met})
+        self._groups = groups(self._ends, visits)
 
     def saved_ns(self, change: Change) -> int:
         """How much earlier the job ends with the change."""
@@ -141,16 +140,16 @@ def _kernels(visits: pl.DataFrame) -> tuple[pl.Expr, pl.Expr]:
     return kernel.cast(pl.UInt32).alias("kernel"), pl.col("ended_ns").cast(pl.Int64)
 
 
-def _groups(ranks: Iterable[int], meetings: Iterable[Set[int]]) -> list[Set[int]]:
+def groups(ranks: Iterable[int], visits: pl.DataFrame) -> list[Set[int]]:
     """The ranks in groups of those that meet, be it through others."""
-    groups: list[Set[int]] = [{rank} for rank in ranks]
-    for met in meetings:
-        if len(groups) < 2:
+    found: list[Set[int]] = [{rank} for rank in ranks]
+    for met in {frozenset(ranks) for ranks in visits.group_by("match").agg("rank")["rank"].to_list()}:
+        if len(found) < 2:
             break
-        apart = [group for group in groups if group & met]
+        apart = [group for group in found if group & met]
         if len(apart) > 1:
-            groups = [*(group for group in groups if not group & met), set().union(*apart)]
-    return groups
+            found = [*(group for group in found if not group & met), set().union(*apart)]
+    return found
 
 
 def together(changes: list[Change]) -> Change:

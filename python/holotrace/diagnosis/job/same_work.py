@@ -9,6 +9,7 @@ from functools import partial
 import polars as pl
 
 from holotrace.derive.host_messages import PAIR
+from holotrace.diagnosis.job import meetings
 from holotrace.diagnosis.job.candidates import Job
 from holotrace.diagnosis.rank import account
 
@@ -25,7 +26,10 @@ _FEW_RANKS = 3
 
 
 def alike(job: Job) -> list[Job]:
-    """The job's ranks by what they compute: stages of a pipeline may run other kernels, and cannot be compared."""
+    """The job's ranks by what they compute: stages of a pipeline may run other kernels, and cannot be compared.
+
+    Nor can replicas that never meet, each of which has its own requests to serve, where several ranks are one.
+    """
     work = job.of(account.WORK).group_by("rank", "name").agg(pl.col("time_ns").sum()).sort("rank", "name")
     times: dict[int, dict[str, float]] = {}
     for rank, name, time in work.iter_rows():
@@ -39,6 +43,9 @@ def alike(job: Job) -> list[Job]:
         else:
             group.append(rank)
     groups = _with_alone(groups, times, same_ratio)
+    replicas = meetings.groups(job.ranks, job.visits)
+    if all(len(replica) > 1 for replica in replicas):
+        groups = sorted(sorted(both) for group in groups for replica in replicas if (both := replica & {*group}))
     if groups == [sorted(job.ranks)]:
         return [job]
     return [replace(job, ranks=tuple(g), rows=job.rows.filter(pl.col("rank").is_in(g))) for g in groups]

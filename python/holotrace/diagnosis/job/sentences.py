@@ -87,7 +87,7 @@ def _of_host(c: Candidate, who: str, verbs: Mapping[str, str]) -> Mapping[str, s
         "meanwhile": meanwhile,
         "than": wording.OTHERS.get(c.cause, ""),
         "stands": "waits for" if c.cause == COPY else "is in",
-        "pauses": wording.pauses(what, meanwhile, is_launch=is_launch),
+        "pauses": wording.pauses(what, meanwhile, is_launch=is_launch, is_of_all=not c.ranks),
         "copying": wording.copying(who, copies, is_call=_innermost(c).startswith(COPYING_CALLS)),
     }
 

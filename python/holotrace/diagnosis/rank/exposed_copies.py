@@ -35,7 +35,9 @@ def of_rank(rank: RankTrace, *, runs_ahead: bool) -> pl.DataFrame:
     every = copied.sort("start_ns", "end_ns", "event_id")
     # Of copies that run at once the first has the time that they share.
     copies = done(every.with_columns(pl.max_horizontal("start_ns", pl.col("end_ns").cum_max().shift(1))))
-    alone = intervals.uncovered_ns(copies, rank.cached(busy.of).computing_or_communicating)
+    # While the device waits for its host a copy exposes nothing.
+    others = [rank.cached(busy.of).computing_or_communicating, rank.cached(host.late)[:, ["start_ns", "end_ns"]]]
+    alone = intervals.uncovered_ns(copies, pl.concat(others))
     copies = copies.hstack([alone.alias("time_ns")]).filter(pl.col("time_ns") > host.MIN_GAP_NS)
     if copies.is_empty():
         return copies

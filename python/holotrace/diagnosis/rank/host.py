@@ -293,25 +293,26 @@ def explained(rank: RankTrace, events: pl.DataFrame, min_gap_ns: int) -> Gaps:
 
 
 def late(rank: RankTrace) -> pl.DataFrame:
-    """The gaps between computing and copying in which the host launched too late, whatever was communicated meanwhile.
+    """The gaps between computing in which the host launched too late, whatever was communicated or copied meanwhile.
 
-    What starts as soon as it is launched has not waited for the collective beside it: that would have been hidden.
+    What starts as soon as it is launched has not waited for the collective beside it: that would have been hidden. So
+    would a copy in a queue of its own.
     """
     events = rank[WORK_EVENTS]
-    communicated = events.filter(pl.col("kind") == COMMUNICATION)
     own = idle_windows.in_computing_queues(events.filter(pl.col("kind") != COMMUNICATION))
+    beside = events.join(own, on="event_id", how="anti", maintain_order="left")
     others = idle_windows.idle(own, rank.cached(idle_windows.recorded), MIN_GAP_NS)
     # Where nothing comes after it, nothing was launched too late; nor is that known of what was not recorded.
     others = others.filter(pl.col("next_id").is_not_null(), pl.col("launch_ns").is_not_null())
-    if communicated.is_empty():
+    if beside.is_empty():
         return others.clear()
     calls = rank.cached(host_calls)
     timed = idle_windows.timed(others, calls, rank)
     is_late = (pl.col("launched_ns") > pl.col("start_ns")) & (pl.col("end_ns") - pl.col("launched_ns") <= _PROMPT_NS)
-    waited_for = _waited_for(timed, communicated, device_waits.awaited(rank))
+    waited_for = _waited_for(timed, beside, device_waits.awaited(rank))
     found = timed.filter(is_late, ~pl.col("window").is_in(pl.lit(waited_for).implode()))
-    found = _after_the_last(found, communicated, rank)
-    is_beside = intervals.uncovered_ns(found, communicated) < found["end_ns"] - found["start_ns"]
+    found = _after_the_last(found, beside.filter(pl.col("kind") == COMMUNICATION), rank)
+    is_beside = intervals.uncovered_ns(found, beside) < found["end_ns"] - found["start_ns"]
     return found.filter(is_beside)[:, others.columns]
 
 
@@ -334,7 +335,7 @@ def _after_the_last(gaps: pl.DataFrame, communicated: pl.DataFrame, rank: RankTr
 
 
 def _with_late(rank: RankTrace, gaps: pl.DataFrame) -> pl.DataFrame:
-    """The gaps between all work, and the parts of ``late`` ones in which a device only communicated."""
+    """The gaps between all work, and the parts of ``late`` ones in which a device only communicated or copied."""
     if rank.cached(late).is_empty():
         return gaps
     windows = rank.cached(late).sort("start_ns")
@@ -343,9 +344,9 @@ def _with_late(rank: RankTrace, gaps: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([gaps, known.select(gaps.columns)]).sort("start_ns", "end_ns")
 
 
-def _waited_for(gaps: pl.DataFrame, communicated: pl.DataFrame, waits: pl.DataFrame) -> pl.Series:
-    """The gaps in which the host waited until a collective ended: a call that waits returned then."""
-    ends = communicated.lazy().select(at_ns="end_ns").sort("at_ns")
+def _waited_for(gaps: pl.DataFrame, beside: pl.DataFrame, waits: pl.DataFrame) -> pl.Series:
+    """The gaps in which the host waited until a collective or copy ended: a call that waits returned then."""
+    ends = beside.lazy().select(at_ns="end_ns").sort("at_ns")
     within = ends.join_asof(
         gaps.lazy(), left_on="at_ns", right_on="start_ns", strategy="backward", check_sortedness=False
     )

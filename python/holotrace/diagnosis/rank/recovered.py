@@ -11,7 +11,7 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive import intervals
 from holotrace.derive.names import distinct
 from holotrace.derive.vendors import ALLOCATING
-from holotrace.diagnosis.rank import device_waits, host, lead, open_calls, own_time
+from holotrace.diagnosis.rank import computed, device_waits, host, lead, open_calls, own_time
 from holotrace.diagnosis.rank.calls import among, call_names, host_calls, main_thread, standing_in, telling_nothing
 from holotrace.diagnosis.words.classes import (
     ALLOCATOR,
@@ -78,16 +78,7 @@ def rows(rank: RankTrace) -> pl.DataFrame:
     stops = pl.concat(parts, how="diagonal").unique(["cause", "returned_ns"], keep="first", maintain_order=True)
     if stops.is_empty():
         return pl.DataFrame(schema=_SCHEMA)
-    every = rank.cached(host.of_all_devices)
-    spans = columns(stops, start_ns="began_ns", end_ns="returned_ns")
-    stops = stops.with_columns(won_ns=intervals.uncovered_ns(spans, every.found))
-    if not copying.is_empty():
-        # A copy that is not made keeps its device as much less as its host.
-        free = pl.concat([every.found[:, ["start_ns", "end_ns"]], _unpinned(rank)[:, ["start_ns", "end_ns"]]])
-        is_copy = pl.col("cause") == COPY
-        stops = stops.with_columns(
-            won_ns=pl.when(is_copy).then(intervals.uncovered_ns(spans, free)).otherwise("won_ns")
-        )
+    stops = stops.hstack([_won_ns(rank, stops)])
     stops = stops.join(_lost(rank, stops), on="event_id", how="left", maintain_order="left")
     # What is laid to a wait anyway uses up what the host would be ahead.
     stops = stops.with_columns(pl.col("won_ns") - pl.col("laid_ns").fill_null(0))
@@ -120,6 +111,26 @@ def rows(rank: RankTrace) -> pl.DataFrame:
     return pl.concat(
         [pl.DataFrame(schema=_SCHEMA), *found, _calling(rank, standing), _for_nothing(beside), _for_nothing(copying)]
     )
+
+
+def _won_ns(rank: RankTrace, stops: pl.DataFrame) -> pl.Series:
+    """For how long devices worked while their host stood still, but for what goes away with what that was for.
+
+    A copy that is not made, or an evaluation, keeps its device as much less as its host.
+    """
+    span = ["start_ns", "end_ns"]
+    gaps = rank.cached(host.of_all_devices).found[:, span]
+    spans = columns(stops, start_ns="began_ns", end_ns="returned_ns")
+    won = intervals.uncovered_ns(spans, gaps)
+    evaluated = rank.cached(computed.beside_the_steps)
+    for cause, work in (
+        (COPY, _unpinned(rank)),
+        *((cause, evaluated.filter(cause=cause)) for cause in distinct(evaluated["cause"]) if cause),
+    ):
+        if not work.is_empty():
+            free = pl.concat([gaps, work[:, span]])
+            won = won.zip_with(stops["cause"] != cause, intervals.uncovered_ns(spans, free))
+    return won.alias("won_ns")
 
 
 def _for_nothing(stops: pl.DataFrame) -> pl.DataFrame:

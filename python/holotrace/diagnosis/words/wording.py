@@ -56,8 +56,8 @@ def _unrecorded(count: int) -> str:
     return "a rank that was not recorded" if count == 1 else f"one of {count} ranks that were not recorded"
 
 
-def pauses(what: str, meanwhile: str = "", *, is_launch: bool) -> str:
-    """What a host does that goes on with nothing, in something if that is known."""
+def pauses(what: str, meanwhile: str = "", *, is_launch: bool, is_of_all: bool = False) -> str:
+    """What a host does that goes on with nothing, in something if that is known; chance does not meet all hosts."""
     if is_launch:
         in_which = f"a launch, {what}," if what else "launches"
         return f"stands still in {in_which} as while kernels are loaded at their first use"
@@ -66,8 +66,8 @@ def pauses(what: str, meanwhile: str = "", *, is_launch: bool) -> str:
         return f"pauses{in_what}{meanwhile}"
     if _OF_RUNTIME.search(what):
         return f"stands still{in_what}"
-    # A function may compute by itself where it calls nothing.
-    own = "its own code, " if classes.is_file_of_program(what) else ""
+    # A function may compute by itself where it calls nothing, and so may what is not recorded in a range.
+    own = "its own code, " if classes.is_file_of_program(what) or (what and is_of_all) else ""
     return f"pauses{in_what} without calling anything ({own}garbage collection, another process)"
 
 

@@ -1,0 +1,63 @@
+"""Ranks that are compared: those that do the same, and serve the same requests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holotrace
+from trace_files import write_trace
+
+TURNS, COMPUTED_US, MOVED_US = 12, 100.0, 20.0
+# How many blocks each of two replicas computes between two reductions: one has more requests to serve.
+BLOCKS = (3, 5)
+
+
+def replica(number: int, slow: float) -> dict[int, list[dict[str, Any]]]:
+    """The events of its two ranks, of which the first takes ``slow`` times as long for all it computes."""
+    ranks = (2 * number, 2 * number + 1)
+    group = {"Collective name": "allreduce", "Process Group Name": str(number), "Process Group Ranks": str([*ranks])}
+    events: dict[int, list[dict[str, Any]]] = {rank: [] for rank in ranks}
+
+    def launch(rank: int, name: str, start_us: float, end_us: float, stream: int, **args: Any) -> None:
+        ids = {"correlation": len(events[rank]) + 1}
+        call = {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": len(events[rank]) * 4.0, "dur": 3.0}
+        kernel = {"cat": "kernel", "name": name, "ts": start_us, "dur": end_us - start_us}
+        events[rank] += [
+            {"ph": "X", **call, "pid": 1, "tid": 1, "args": ids},
+            {"ph": "X", **kernel, "pid": 0, "tid": stream, "args": {**ids, "stream": stream, "device": 0, **args}},
+        ]
+
+    begun_us = 3_000.0
+    for _ in range(TURNS):
+        ends = []
+        for rank in ranks:
+            at = begun_us
+            for _ in range(BLOCKS[number]):
+                for name in ("gemm", "softmax", "layer_norm"):
+                    lasts = COMPUTED_US * (slow if rank == ranks[0] else 1.0)
+                    launch(rank, name, at, at + lasts, 7, grid=[8, 1, 1])
+                    at += lasts + 1
+            ends.append(at)
+        left = max(ends) + MOVED_US
+        for rank, at in zip(ranks, ends, strict=True):
+            launch(rank, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", at, left, 20, **group, **{"Group size": 2})
+        begun_us = left + 1
+    return events
+
+
+@pytest.mark.parametrize("busier_is_slow", [False, True])
+def test_a_slow_device_is_told_from_those_of_its_replica(tmp_path: Path, busier_is_slow: bool) -> None:
+    """All ranks of replicas with more requests took longer than those of the others, and none of them was slow."""
+    for number in (0, 1):
+        slow = 1.2 if bool(number) == busier_is_slow else 1.0
+        for rank, events in replica(number, slow).items():
+            told = {"rank": rank, "world_size": 4, "backend": "nccl"}
+            write_trace(tmp_path / f"rank-{rank}.json", events=events, distributedInfo=told)
+    (cause,) = holotrace.open(tmp_path).causes().to_dicts()
+    assert (cause["cause"], cause["ranks"]) == ("slow-device", [2 * busier_is_slow])
+    # Half of the ranks are in that replica.
+    expected_us = TURNS * BLOCKS[busier_is_slow] * 3 * 0.2 * COMPUTED_US / 2
+    assert cause["cost_ns"] == pytest.approx(1_000 * expected_us, rel=0.05)
