@@ -45,7 +45,8 @@ from holotrace.derive.host_activities import INPUT_RANGES, of_calls, of_ranges
         # Operations of JAX that are not compiled are started in it.
         ("dispatch", ["$traceback_util.py:191 reraise_with_filtered_traceback", "$graphlib.py:882 _graph_flatten"]),
         ("input", ["$dataset_ops.py:4775 __next__", "$py_dataset_adapter.py:257 _finite_generator"]),
-        ("input", ["$data_loader.py:412 __next__"]),
+        # Iterators of other libraries, and of the program: a wait in one was told as that of a queue.
+        ("input", ["$data_loader.py:412 __next__", "$dataset.py:1110 __next__", "$prefetch.py:88 __next__"]),
     ],
 )
 def test_a_call_tells_what_its_thread_does(activity: str | None, names: list[str]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from drawing import spans, trace
 from holotrace.core.tables import STEPS
 from holotrace.derive import host_time
-from holotrace.derive.host_activities import COMPILATION, DISPATCH, INPUT, PRIORITY, PROGRAM, WAIT
+from holotrace.derive.host_activities import COMPILATION, DISPATCH, INPUT, INPUT_RANGES, PRIORITY, PROGRAM, WAIT
 
 Activity = tuple[str, str, str, int, int]
 SCHEMA = {"name": pl.String, "activity": pl.String, "tid": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64}
@@ -64,6 +64,31 @@ def test_a_function_that_asks_for_the_time_over_and_over_is_named_and_not_what_i
     for outer, told in ((functions, "$train.py:7 detokenize"), (functions[:1], "$time perf_counter")):
         frame = pl.DataFrame([*outer, *asks], schema=SCHEMA, orient="row")
         assert host_time.details(asked, frame).to_list() == [told]
+
+
+def test_what_another_thread_does_meanwhile_is_not_what_the_thread_with_the_steps_does() -> None:
+    """Writing a checkpoint in the background was told to take half of what a function took beside it."""
+    drawn = trace("""
+        step |11111111222222223333|
+        call |aFFFFFF.bFFFFFF.c...|
+        call |..SSSS....SSSS...SSS|
+        call |...P......P.........|
+        deep |...C......C.........|
+        tpu  |.......A.......B...C|
+        F = $stats.py:9 compute_statistics
+        S = $writer.py:7 serialize
+        P = pure_callback.3
+        C = $train.py:4 score
+    """)
+    told = host_time.activities(drawn, INPUT_RANGES).filter(activity=PROGRAM)
+    found = told.group_by(pl.col("name").cast(pl.String)).len().sort("name")
+    # Devices wait for what they call back themselves, and nothing else is known of the last.
+    assert found.rows() == [
+        ("$stats.py:9 compute_statistics", 2),
+        ("$train.py:4 score", 2),
+        ("$writer.py:7 serialize", 1),
+        ("pure_callback.3", 2),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -26,13 +26,16 @@ def found(
     longer_ms: int,
     computing: tuple[int | None, ...] = (0, 1),
     often: int = 5,
+    *,
+    has_steps: bool = True,
 ) -> list[Candidate]:
     """Causes of two ranks with two devices each, of which in each step this one of this rank comes late.
 
     In so many steps together kernels take so much longer than those of others, on each of these devices of the first
     rank.
     """
-    longer = [{"row": account.STEP, "rank": 0, "step": step} for step in range(len(last))] + [
+    marked = [{"row": account.STEP, "rank": 0, "step": step} for step in range(len(last)) if has_steps]
+    longer = [
         {"row": account.CORES_BEYOND, "rank": 0, "device": device, "name": "experts", "count": often}
         | {"time_ns": longer_ms * MS // len(computing)}
         for device in computing
@@ -47,7 +50,7 @@ def found(
         for at in [50 + late_ms * (one == (rank, device))]
     ]
     types = {"rank": pl.Int32()}
-    rows = pl.DataFrame(longer, infer_schema_length=None, schema_overrides=types)
+    rows = pl.DataFrame([*marked, *longer], infer_schema_length=None, schema_overrides=types)
     job = Job(rows.select("rank").hstack(filled(rows.drop("rank"), account.COLUMNS)), pl.DataFrame(), (0, 1), MS)
     visits = pl.DataFrame(come, schema_overrides=types).with_columns(queue=pl.lit(None, pl.Int64))
     return list(cores_in_turns.causes(job, visits))
@@ -94,7 +97,12 @@ def test_kernels_that_take_longer_now_and_then_do_so_by_chance() -> None:
 
 
 def test_where_no_steps_are_known_nothing_tells_whether_kernels_take_longer_on_one_device() -> None:
-    assert found(TURNS, late_ms=20, longer_ms=100, computing=(None,), often=1)
+    assert found(TURNS, late_ms=20, longer_ms=100, computing=(None,), often=1, has_steps=False)
+
+
+def test_kernels_beside_the_steps_take_longer_by_chance_too() -> None:
+    """A server's programs for prompts are in none of its steps: chance was told as uneven work, with 2 % of the job."""
+    assert found(TURNS, late_ms=20, longer_ms=100, computing=(None,), often=1) == []
 
 
 def test_the_kernels_of_one_device_that_take_longer_than_those_of_the_others_are_counted_by_step() -> None:

@@ -148,3 +148,19 @@ def test_devices_of_the_same_ranks_may_have_links_of_their_own() -> None:
     assert link.ranks == (0, 1)
     assert link.change.transfer == pytest.approx({10 + step: 0.2 for step in range(8)})
     assert link.evidence["than"] == "with equal size in other groups than that of devices 1, 3"
+
+
+def test_programs_of_several_sizes_with_the_same_name_make_no_slow_link() -> None:
+    """A server's prompts of a few sizes: each group took longer in the mean than is usual, and both had slow links."""
+    meetings = pl.DataFrame(
+        [
+            {"match": 100 * rank + at, "member_ranks": [rank], "step": None, "come_ns": at, "absent": 0}
+            | dict.fromkeys(("transfer_ns", "exposed_transfer_ns"), 500 if at % 4 == 0 else 100)
+            | {"collective": "all_to_all", "element_count": None, "element_type": None, "size": 4, "node_count": None}
+            | {"group": "jit_prefill/all-to-all.7", "group_ranks": None}
+            for rank in (0, 1)
+            for at in range(20)
+        ],
+        schema_overrides={"element_count": pl.Int64, "element_type": pl.String, "step": pl.Int64},
+    )
+    assert list(links.awaited(meetings)) == []

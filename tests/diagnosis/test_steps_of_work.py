@@ -12,6 +12,7 @@ from drawing import US, draw
 from holotrace.diagnosis.job.candidates import when
 from holotrace.diagnosis.rank import account
 from trace_files import write_trace
+from xplane_files import Event, Line, Plane, space
 
 
 def test_what_begins_early_on_another_queue_takes_no_work_of_the_step_before_with_it() -> None:
@@ -29,6 +30,20 @@ def test_what_begins_early_on_another_queue_takes_no_work_of_the_step_before_wit
     computed = rows.filter(row=account.SEGMENT).group_by("step").agg(pl.col("time_ns").sum()).sort("step")
     # With C, which is nearly nothing, where B is.
     assert computed.rows() == [(1, (3 + 1 + 6) * US), (2, 4 * US)]
+
+
+def test_a_rank_computes_for_as_long_as_the_device_of_it_that_computes_longest(tmp_path: Path) -> None:
+    """Devices of a pipeline compute one after the other: together they seemed to take 1.6 times what is too much."""
+    work = [("fusion.1", 0, 4), ("fusion.1", 4, 6)]
+    planes = [
+        Plane(f"/device:TPU:{device}", [Line("XLA Ops", [Event(name, begun * US * 1_000, lasts * US * 1_000)])])
+        for device, (name, begun, lasts) in enumerate(work)
+    ]
+    path = tmp_path / "host.xplane.pb"
+    path.write_bytes(space(*planes))
+    (rows,) = holotrace.open(path).map(account.account, account.READS)
+    for row in (account.SEGMENT, account.WORK):
+        assert rows.filter(row=row)["time_ns"].sum() == 6 * US
 
 
 def test_the_work_that_was_launched_the_least_before_it_began_bounds_what_is_between_two_meetings(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from drawing import draw
 from holotrace.diagnosis.rank.xla import late_launches as xla_late_launches
 from holotrace.diagnosis.words.classes import LAUNCH
 
@@ -48,3 +49,16 @@ def test_what_takes_longest_on_the_way_to_a_launch_is_named() -> None:
     before = pl.DataFrame([{**gap, "responsible": "compute_statistics", "share_ns": 5 * MS}])
     told = xla_late_launches.laid_to_longest(shares, before).select("cause", "responsible", "share_ns")
     assert told.rows() == [(LAUNCH, "compute_statistics", 2 * MS)]
+
+
+def test_a_device_does_what_it_began_before_the_recording_until_the_next_operation_of_that_program() -> None:
+    """A collective that was under way as recording began is not in it: its host was said to read and to prepare
+    nothing, with 59 of 834 ms.
+    """
+    job = draw(f"""
+        step |{"1" * 4000}{"2" * 4000}{"3" * 4000}|
+        tpu  |{"." * 3000}{"A" * 1990}{"." * 10}{"B" * 3490}{"." * 10}{"C" * 3500}|
+        call |{"b" * 1}{"R" * 3999}{"c" * 1}{"R" * 3999}{"." * 4000}|
+        R = np.asarray(jax.Array)
+    """)
+    assert job.causes().is_empty()

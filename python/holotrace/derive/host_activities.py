@@ -73,8 +73,8 @@ _OF_FUNCTIONS = (
     (INPUT, r" (?i:(next|get|load|make|prepare|sample)_?batch|fetch_?(data|batch)|data_iter|prefetch)"),
     (INPUT, r" (?i:(data|batch|input|train)?_?(loader|batches|generator))$"),
     (INPUT, r"(?i:data_?loader)|\bgrain\b"),
-    # The iterators of tf.data, and what Keras makes of any other input.
-    (INPUT, r"^\$(dataset_ops|iterator_ops|\w*data(set)?_adapter)\.py:"),
+    # The iterators of tf.data, and what Keras makes of any other input; what loops over an object takes its next batch.
+    (INPUT, r"^\$(dataset_ops|iterator_ops|\w*data(set)?_adapter)\.py:| __next__$"),
     # Almost all that programs ask of JAX goes through the first of these: operations that are not compiled are traced
     # and started one by one in it. Flax and Equinox take apart and put together what they hand to compiled functions.
     (DISPATCH, r" reraise_with_filtered_traceback$|^\$(graphlib|_jit)\.py:"),

@@ -126,7 +126,7 @@ def _activities(rank: RankTrace, input_ranges: str) -> pl.DataFrame:
             named.select(*columns, activity=host_activities.of_ranges(named["name"], input_ranges)),
         ]
     ).drop_nulls("activity")
-    spans = _without_inner(_since_recorded(spans, rank))
+    spans = _without_beside(_without_inner(_since_recorded(spans, rank)), stepping_threads(rank))
     early = outermost(spans.filter(activity=TRACING)).filter(name=_SYNC).with_columns(activity=pl.lit(READ_BACK))
     return pl.concat([spans, early])
 
@@ -167,6 +167,23 @@ def _without_inner(spans: pl.DataFrame) -> pl.DataFrame:
     if not inner:
         return spans
     return placed.filter(~pl.col("place").is_in(pl.lit(pl.concat(inner)).implode())).drop("place")
+
+
+def _without_beside(spans: pl.DataFrame, threads: pl.Series) -> pl.DataFrame:
+    """The spans without code of the program that other threads run mostly beside that of ``threads``.
+
+    Devices do not wait for that, but for what they call back themselves.
+    """
+    is_program = spans["activity"] == PROGRAM
+    is_own = spans["tid"].is_in(threads.implode())
+    called_back = spans.filter(_is_called_back(spans))["tid"].unique()
+    is_other = is_program & ~is_own & ~spans["tid"].is_in(called_back.implode())
+    others = spans.filter(is_other)
+    if others.is_empty():
+        return spans
+    uncovered_ns = intervals.uncovered_ns(others, intervals.union(spans.filter(is_program & is_own)))
+    alone = others.filter(2 * uncovered_ns > others["end_ns"] - others["start_ns"])
+    return pl.concat([spans.filter(~is_other), alone])
 
 
 def everywhere(activities: pl.DataFrame) -> dict[str, pl.DataFrame]:

@@ -71,7 +71,7 @@ def _often(job: Job) -> pl.DataFrame:
     longer = job.of(account.CORES_BEYOND)
     steps = job.of(account.STEP)["step"].n_unique()
     is_often = pl.col("count").sum().over("name") >= _OFTEN_RATIO * steps
-    return longer.filter(is_often | pl.col("device").is_null())
+    return longer.filter(is_often) if steps else longer
 
 
 def _is_of_one(longer: pl.DataFrame) -> bool:

@@ -80,7 +80,8 @@ def awaited(meetings: pl.DataFrame) -> Iterator[Candidate]:
     place = pl.when(pl.col("step").is_not_null()).then(pl.int_range(pl.len()).over("step", "member_ranks", *alike))
     sized = known.filter(pl.any_horizontal(pl.col("element_count", "instruction").is_not_null()))
     placed = sized.sort("come_ns", "match").with_columns(place=place)
-    exposed = pl.col("exposed_transfer_ns").median()
+    # Programs of several sizes, as those of a server's prompts, may have the same name.
+    exposed = pl.col("exposed_transfer_ns").mean()
     usual = pl.col("placed").quantile(0.5, "lower").over(*alike, "place")
     of_place = placed.group_by(*alike, "place", "member_ranks").agg(placed=exposed)
     usual_ns = of_place.with_columns(usual=usual).select(*alike, "place", "member_ranks", "usual")
@@ -88,7 +89,7 @@ def awaited(meetings: pl.DataFrame) -> Iterator[Candidate]:
     groups = compared.group_by(*alike, "member_ranks").agg(
         pl.col("absent").max(),
         typical=pl.col("transfer_ns").median(),
-        exposed=pl.col("exposed_transfer_ns").mean(),
+        exposed=exposed,
         usual=pl.col("usual").mean(),
         match=pl.col("match"),
         hidden=pl.col("usual"),

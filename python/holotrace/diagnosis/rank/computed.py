@@ -7,7 +7,7 @@ import polars as pl
 from holotrace.core.plans import done, without
 from holotrace.core.tables import CPU_OPS, STEPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import busy, intervals
+from holotrace.derive import intervals
 from holotrace.derive.names import distinct
 from holotrace.diagnosis.rank import kernels
 from holotrace.diagnosis.rank.calls import beside_the_step
@@ -20,7 +20,8 @@ MOST_PIECES = 256
 
 def between_meetings(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """How long the device computed between two meetings, by step."""
-    spans = intervals.subtract(rank.cached(busy.of).computing, rank.cached(beside_the_steps))
+    computing = kernels.computing(rank, "device", "step", "start_ns", "end_ns")
+    spans = intervals.subtract(_of_longest(computing), rank.cached(beside_the_steps))
     if spans.is_empty():
         return spans.clear()
     ran = kernels.comparable(rank, "start_ns", "step")
@@ -34,6 +35,15 @@ def between_meetings(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     return pl.DataFrame({"start_ns": bounds[:-1], "at_ns": _ended(spans, bounds), "time_ns": computed}).with_columns(
         step=_steps_of_work(rank, bounds), count=1
     )
+
+
+def _of_longest(ran: pl.DataFrame) -> pl.DataFrame:
+    """The kernels of the device that computes for longest in each step: the others of a rank wait for it."""
+    if ran["device"].n_unique() <= 1:
+        return ran
+    sums = ran.group_by("step", "device").agg(time_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
+    longest = sums.sort("time_ns", "device", descending=[True, False]).unique("step", maintain_order=True)
+    return ran.join(longest, on=["step", "device"], how="semi", nulls_equal=True, maintain_order="left")
 
 
 def _ended(spans: pl.DataFrame, bounds: pl.Series) -> pl.Series:
@@ -74,7 +84,8 @@ def by_kernel(rank: RankTrace, met_ns: pl.Series) -> pl.DataFrame:
     Where nothing marks steps or turns, those that began between two of ``met_ns``, when the rank had met others, are
     apart from those before and after, at both ends of the recording: another rank may have begun or ended there.
     """
-    ran = kernels.comparable(rank, "event_id", "name", "start_ns", "end_ns", "step", *kernels.HOW)
+    ran = kernels.comparable(rank, "event_id", "device", "name", "start_ns", "end_ns", "step", *kernels.HOW)
+    ran = _of_longest(ran).drop("device")
     if ran["step"].null_count() == ran.height:
         ends = pl.concat([met_ns.head(MOST_PIECES), met_ns.tail(MOST_PIECES)]).unique().sort()
         ran = ran.with_columns(piece=pl.lit(ends).search_sorted(pl.col("start_ns"), side="right"))

@@ -8,6 +8,7 @@ from holotrace.core.plans import done, without
 from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, intervals
 from holotrace.derive.kernel_kinds import MEMORY
+from holotrace.derive.steps import is_from_before
 from holotrace.diagnosis.rank import host, idle_windows, kernels, own_code
 from holotrace.diagnosis.rank.calls import contexts
 from holotrace.diagnosis.rank.xla import gaps as xla_gaps
@@ -26,15 +27,16 @@ def of_rank(rank: RankTrace, *, runs_ahead: bool) -> pl.DataFrame:
         rank: Its events.
         runs_ahead: Whether hosts may be ahead of their devices, so that what they stand still for makes copies late.
     """
-    is_within = pl.col("name").cast(pl.String).str.contains(_WITHIN)
+    is_within, every = pl.col("name").cast(pl.String).str.contains(_WITHIN), rank.cached(kernels.every).lazy()
     if xla_gaps.is_xla(rank):
+        # Nothing tells which program copies within a graph that had been launched before the recording began.
+        every = every.filter(~is_from_before())
         # What hosts send and read is told by what they do for that, of which the copy is a part.
         beside = pl.concat([xla_slow_work.copies(rank), rank.cached(xla_sent.copies)["event_id"]])
         is_within |= pl.col("event_id").is_in(pl.lit(beside).implode())
-    copied = rank.cached(kernels.every).lazy().filter(kind=MEMORY).filter(~is_within)
-    every = copied.sort("start_ns", "end_ns", "event_id")
+    copied = every.filter(kind=MEMORY).filter(~is_within).sort("start_ns", "end_ns", "event_id")
     # Of copies that run at once the first has the time that they share.
-    copies = done(every.with_columns(pl.max_horizontal("start_ns", pl.col("end_ns").cum_max().shift(1))))
+    copies = done(copied.with_columns(pl.max_horizontal("start_ns", pl.col("end_ns").cum_max().shift(1))))
     # While the device waits for its host a copy exposes nothing.
     others = [rank.cached(busy.of).computing_or_communicating, rank.cached(host.late)[:, ["start_ns", "end_ns"]]]
     alone = intervals.uncovered_ns(copies, pl.concat(others))

@@ -21,8 +21,11 @@ from holotrace.diagnosis.words.classes import SYNCHRONIZATION
 # What starts so soon after the work before it on its queue was waiting for that.
 _QUEUED_NS = 10_000
 _GPU = "/device:GPU"
+# An operation that awaits what is over lasts no longer.
+_AT_ONCE_NS = 1_000
 _OPS = XLA_OPS.only("event_id", "stream", "is_collective")
-READS = (_OPS, xla_gaps.RUNS)
+_ENDS = XLA_OPS.only("device", "is_wait", "start_ns", "end_ns")
+READS = (_OPS, _ENDS, xla_gaps.RUNS)
 _TOLD = pl.Schema({"cause": pl.String(), "name": pl.String()})
 _QUEUE = ("group", "group_ranks")
 # Steps have as many of these.
@@ -153,8 +156,27 @@ def _held_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
     computed_ns = pl.lit(spans["end_ns"]).gather(before.clip(lower_bound=0))
     alone_ns = pl.min_horizontal("exposed_ns", end_ns - pl.max_horizontal(computed_ns, pl.col("start_ns") - base))
     held = meetings.select(pl.when(before >= 0).then(alone_ns).otherwise("exposed_ns")).to_series()
-    lasting: pl.Series = held * ((held > host.MIN_GAP_NS) & ~meetings["is_late"]).cast(pl.Int64)
+    is_held = (held > host.MIN_GAP_NS) & ~meetings["is_late"] & ~_is_over(meetings, rank, base)
+    lasting: pl.Series = held * is_held.cast(pl.Int64)
     return lasting
+
+
+def _is_over(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
+    """Whether each was over before its device asked for it: the operation that waits for its end lasted no time.
+
+    What the device stood still for before was something else that it waited for.
+    """
+    if not xla_gaps.is_xla(rank):
+        return constant("is_over", value=False, height=meetings.height)
+    lasted_ns = pl.col("end_ns") - pl.col("start_ns")
+    at_once = rank.where(_ENDS, pl.col("is_wait") & (lasted_ns <= _AT_ONCE_NS))
+    ended = at_once.select(pl.col("device").cast(meetings.schema["device"]), "end_ns").unique()
+    is_one = meetings["device"].null_count() == meetings.height
+    place = ["end_ns"] if is_one else ["device", "end_ns"]
+    ends = meetings.select("device", end_ns=pl.col("end_ns") - base).with_row_index("at")
+    over = ends.join(ended, on=place, how="semi")["at"]
+    is_over: pl.Series = constant("is_over", value=False, height=meetings.height).scatter(over, values=True)
+    return is_over
 
 
 def _held_back(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.DataFrame:

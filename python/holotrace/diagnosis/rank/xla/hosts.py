@@ -329,9 +329,11 @@ def _idle(rank: RankTrace) -> pl.DataFrame:
         device=pl.lit(0, pl.Int64), plane=pl.lit(None, pl.Categorical), stream=pl.lit(0, pl.Int64)
     )
     found = device_time.gaps(as_one, during, by=[*DEVICE, "stream"], min_gap_ns=_MIN_BETWEEN_NS)
-    if xla_gaps.has_only_programs(rank):
-        # No operation tells of what a device had begun before the recording.
-        found = found.filter(pl.col("start_ns") > during["start_ns"].min())
+    # Nothing tells of what a device had begun before the recording: no operation of whole programs, nor one of those
+    # that had been launched by then, of which one may have gone on until the next.
+    launched = pl.col("launch_ns").is_not_null()
+    is_of_before = pl.lit(xla_gaps.has_only_programs(rank)) | (~launched & launched.any())
+    found = found.filter(~((pl.col("start_ns") <= during["start_ns"].min()) & is_of_before))
     length = pl.col("end_ns") - pl.col("start_ns")
     outside = intervals.uncovered_ns(found, intervals.union(runs))
     # Programs last a little longer than their operations.
