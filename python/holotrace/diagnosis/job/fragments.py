@@ -31,7 +31,7 @@ def _of_ends(job: Job) -> Job:
 
     Devices are in the middle of programs as recordings begin and end, and elsewhere on each rank.
     """
-    if account.XLA not in job.of(account.WINDOW)["detail"]:
+    if not _is_xla(job):
         return job
     counts = job.of(account.WORK).group_by("rank", "step").agg(pl.col("count").sum())
     is_usual = pl.col("count") == pl.col("count").quantile(0.5, "lower").over("rank")
@@ -41,6 +41,10 @@ def _of_ends(job: Job) -> Job:
     is_computed = pl.col("row").is_in(_COMPUTED)
     others = job.rows.filter(is_computed).join(parts, on="step", how="anti", nulls_equal=True, maintain_order="left")
     return replace(job, rows=pl.concat([job.rows.filter(~is_computed), others]))
+
+
+def _is_xla(job: Job) -> bool:
+    return account.XLA in job.of(account.WINDOW)["detail"]
 
 
 def _of_turns(job: Job) -> Job:
@@ -65,7 +69,7 @@ def _in_common(job: Job) -> Job:
     work = job.of(account.WORK)
     met = job.visits.filter(_is_of_all(job)) if not job.visits.is_empty() else job.visits
     is_told_by_steps = work.is_empty() or work["step"].null_count() < work.height
-    if len(job.ranks) == 1 or met.is_empty() or is_told_by_steps:
+    if len(job.ranks) == 1 or met.is_empty() or is_told_by_steps or _is_xla(job):
         return job
     ran = work.group_by("rank").agg(begin_ns=pl.col("start_ns").min(), end_ns=pl.col("start_ns").max())
     went_on = met.select(rank=pl.col("rank").cast(work.schema["rank"]), went_on_ns=_WENT_ON_NS, match="match")

@@ -11,6 +11,7 @@ from holotrace.derive import intervals
 from holotrace.derive.names import distinct
 from holotrace.diagnosis.rank import kernels
 from holotrace.diagnosis.rank.calls import beside_the_step
+from holotrace.diagnosis.rank.xla import gaps as xla_gaps
 
 OPERATORS = CPU_OPS.only("name", "external", "input_dims")
 _BEFORE_TURNS = -1
@@ -86,7 +87,7 @@ def by_kernel(rank: RankTrace, met_ns: pl.Series) -> pl.DataFrame:
     """
     ran = kernels.comparable(rank, "event_id", "device", "name", "start_ns", "end_ns", "step", *kernels.HOW)
     ran = _of_longest(ran).drop("device")
-    if ran["step"].null_count() == ran.height:
+    if ran["step"].null_count() == ran.height and not xla_gaps.is_xla(rank):
         ends = pl.concat([met_ns.head(MOST_PIECES), met_ns.tail(MOST_PIECES)]).unique().sort()
         ran = ran.with_columns(piece=pl.lit(ends).search_sorted(pl.col("start_ns"), side="right"))
     else:
