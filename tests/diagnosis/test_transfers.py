@@ -8,6 +8,7 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
+from holotrace.derive.collectives import BARRIER
 from holotrace.diagnosis.job import transfers
 from holotrace.diagnosis.job.candidates import Candidate, Job
 from holotrace.diagnosis.job.floors import least_ratio
@@ -84,6 +85,12 @@ def test_waiting_for_data_is_not_told_from_waiting_for_a_rank_that_was_not_recor
     # Where all ranks were recorded, one of them recorded another part: nobody knows when it came.
     of_all = window.with_columns(count=4)
     assert not [*transfers.causes(Job(of_all, at_once.with_columns(group_size=3), (0, 1, 2, 3), 0))]
+
+
+def test_of_ranks_that_meet_at_barriers_only_no_transfer_is_a_cause() -> None:
+    window = pl.DataFrame({"row": ["window"], "rank": [0], "count": [4], "name": [""], "detail": [None]})
+    barriers = visits().with_columns(collective=pl.lit(BARRIER))
+    assert not [*transfers.causes(Job(window, barriers, (0, 1, 2, 3), 0))]
 
 
 @pytest.mark.parametrize("devices", [1, 2])

@@ -69,7 +69,7 @@ def _parts(c: Candidate, words: Class, rank_count: int) -> Mapping[str, object]:
         **verbs,
         "is_slow": "is slow" if DEVICE in c.evidence else f"{verbs['has']} a slow {computer}",
         "tokens": wording.tokens(who, is_of_some=bool(c.ranks)),
-        "lasted": wording.taken(int(c.evidence.get(earlier_work.LASTED, 0)), 1),
+        "lasted": wording.lasted(int(c.evidence.get(earlier_work.LASTED, 0)), c.ranks),
     }
     how = (wording.LONGER if is_equal else wording.MORE).format(**of_rank)
     return {**of_rank, "how": how, **_of_host(c, who, verbs), **_of_messages(c, who), **c.evidence}

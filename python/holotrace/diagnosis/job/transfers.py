@@ -45,7 +45,7 @@ def causes(job: Job) -> Iterator[Candidate]:
     meetings = _transferred(replace(job, visits=job.visits.filter(pl.col("collective").cast(pl.String) != BARRIER)))
     # Programs of XLA reduce gradients whenever their compiler says.
     is_xla = not job.rows.is_empty() and account.XLA in job.of(account.WINDOW)["detail"]
-    if not is_xla and max(_world_size(job), *meetings["size"]) == len(job.ranks):
+    if not is_xla and max([_world_size(job), *meetings["size"]]) == len(job.ranks):
         # Of what only some have recorded, as recordings begin and end elsewhere, nobody knows when all had come.
         meetings = meetings.filter(pl.col("absent") <= 0)
     is_on_host = not job.rows.is_empty() and account.ON_HOST in job.of(account.WINDOW)["name"]

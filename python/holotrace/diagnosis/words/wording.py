@@ -132,6 +132,11 @@ def taken(total_ns: int, steps: int) -> str:
     return f"{total_ns / steps / 1e6:.3g} ms" + (" of each step" if steps > 1 else " of the job")
 
 
+def lasted(longest_ns: int, ranks: tuple[int, ...]) -> str:
+    """How much of the job something takes on each of these ranks, all where there are none."""
+    return ("" if len(ranks) == 1 else "up to ") + taken(longest_ns, 1)
+
+
 # Of a cause that no step has.
 BEFORE_STEPS = ", before the first step"
 # Of a cause that others hide.
