@@ -89,9 +89,9 @@ def _in_common(job: Job) -> Job:
     is_computed = pl.col("row").is_in(_COMPUTED)
     computed = job.rows.filter(is_computed).join(bounds, on="rank", maintain_order="left")
     for is_there in (pl.col("start_ns") < pl.col("since_ns"), pl.col("start_ns") >= pl.col("until_ns")):
-        is_work = pl.col("row") == account.WORK
-        counts = [computed.filter(is_there, is_work, pl.col("rank") == rank)["count"].sum() for rank in job.ranks]
-        if len({*counts}) > 1:
+        there = computed.filter(is_there, pl.col("row") == account.WORK)
+        counts = there.group_by("rank").agg(pl.col("count").sum())["count"]
+        if len(counts) not in (0, len(job.ranks)) or counts.n_unique() > 1:
             computed = computed.filter(~is_there)
     if bounds["since_ns"].null_count() or max(*bounds["before"], *bounds["after"]) >= MOST_PIECES:
         # No part of the work is known to be that of all.
