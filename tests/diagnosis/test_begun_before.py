@@ -67,6 +67,26 @@ def test_ranks_are_compared_without_work_from_before_the_steps_that_all_have(tmp
     assert work.height == (STEPS - 5) * (KERNELS + 1)
 
 
+def test_a_device_that_runs_on_with_earlier_work_is_not_idle(tmp_path: Path) -> None:
+    """Each step begins with a copy in a queue of its own, while the device works on the step before."""
+    for rank, first in enumerate((0, 4)):
+        events = events_of(host_us(first))
+        for step in range(first, STEPS):
+            at_us, ids = host_us(step) + 1, {"correlation": 1_000 + step}
+            copy = {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD (Pinned -> Device)", "pid": 0, "tid": 13}
+            args = ids | {"stream": 13, "device": 0}
+            events.append(copy | {"ts": at_us + 1, "dur": 5, "args": args})
+            call = {"ph": "X", "cat": "cuda_runtime", "name": "cudaMemcpyAsync", "pid": 1, "tid": 1}
+            events.append(call | {"ts": at_us, "dur": 1, "args": ids})
+        write_trace(tmp_path / f"rank-{rank}.json", events=events, rank=rank)
+    with holotrace.open(tmp_path) as job:
+        rows = job.step_times().filter(pl.col("step") == 4)
+    idle_ns = dict(rows.select("rank", "idle_ns").iter_rows())
+    # Of the kernel that ran as rank 1 began to record nothing is known.
+    assert idle_ns[0] == 0
+    assert idle_ns[1] < KERNEL_US * 1_000
+
+
 @pytest.mark.parametrize(("waited_us", "is_told"), [(20_000, True), (-250, False)])
 def test_a_device_that_does_what_was_launched_before_has_no_idle_time_to_explain(
     tmp_path: Path, waited_us: int, *, is_told: bool

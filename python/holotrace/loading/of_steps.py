@@ -27,6 +27,8 @@ _READS = (
     MODULES.only("step", "launch_ns", "start_ns", "end_ns"),
 )
 _DECLARED = {table.name: table for table in ALL}
+# What only work has that these steps launched.
+_BY_LAUNCH = ("launch_id", "launch_ns", "step")
 # Columns of RANK_INFO that say how much there is.
 _HOW_MUCH = ("step_count", "first_step", "last_step", "device_event_count", "span_ns", "first_ns")
 
@@ -77,7 +79,8 @@ def of_steps(rank: RankTrace, first: int, last: int) -> RankTrace:
 
     Host events that reach beyond these steps end where the steps do. Work on devices is whole, if it was launched then;
     work without a launch was launched after what its queue ran before it, and counts by its start where none of that
-    is known. Where steps begin with programs, work of no step counts if it is within.
+    is known. What had been launched before and runs on keeps a device busy, but has no launch and no step, as in
+    recordings that begin then. Where steps begin with programs, work of no step counts if it is within.
     """
     steps = rank[STEPS].filter(pl.col("step").is_between(first, last))
     begin, end = steps.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
@@ -85,24 +88,29 @@ def of_steps(rank: RankTrace, first: int, last: int) -> RankTrace:
         return rank
     # Steps that begin with programs end with the work in them, whenever it was launched.
     are_of_devices = steps["start_ns"].is_in(rank[MODULES]["start_ns"].implode()).all()
-    by_launch = _begins(pl.coalesce(launched_after_ns(), "start_ns"), begin, end) & ~is_from_before()
+    launched_ns = pl.coalesce(launched_after_ns(), "start_ns")
+    by_launch = _begins(launched_ns, begin, end) & ~is_from_before()
     by_time = (pl.col("start_ns") >= begin) & (pl.col("end_ns") <= end)
     is_of_step = pl.col("step").is_between(first, last)
-    work = rank[DEVICE_EVENTS].filter(pl.coalesce(is_of_step, by_time if are_of_devices else by_launch))
-    by_start = _begins(pl.coalesce("launch_ns", "start_ns"), begin, end)
-    # Ranges on a device have no launch.
-    ranges = rank[ANNOTATIONS].filter("on_device")
+    every = rank[DEVICE_EVENTS]
+    work = every.filter(pl.coalesce(is_of_step, by_time if are_of_devices else by_launch))
     began, over, launched = work.select(
         pl.col("start_ns").min(), pl.col("end_ns").max(), pl.col("launch_ns").min()
     ).row(0)
+    was_launched = (launched_ns < begin) | is_from_before()
+    runs_on = every.filter(was_launched & (pl.col("end_ns") > pl.lit(began, pl.Int64)) & rank[MODULES].is_empty())
+    by_start = _begins(pl.coalesce("launch_ns", "start_ns"), begin, end)
+    # Ranges on a device have no launch.
+    ranges = rank[ANNOTATIONS].filter("on_device")
     seen = ranges.filter(_begins(pl.col("start_ns"), began, over))
     window = _Window(
         # Steps that devices begin were launched before.
         begin if launched is None else min(begin, launched),
         end,
         pl.coalesce(is_of_step, by_time if are_of_devices else by_start),
-        on_device=pl.concat([rank[DEVICE_EVENTS]["event_id"], ranges["event_id"]]).implode(),
-        kept=pl.concat([work["event_id"], seen["event_id"]]).implode(),
+        on_device=pl.concat([every["event_id"], ranges["event_id"]]).implode(),
+        kept=pl.concat([work["event_id"], runs_on["event_id"], seen["event_id"]]).unique().implode(),
+        runs_on=runs_on["event_id"].implode(),
     )
     tables = {name: window.of(name, frame) for name, frame in rank.tables.items()} | {
         STEPS.name: rank.tables[STEPS.name].filter(pl.col("step").is_between(first, last))
@@ -131,15 +139,16 @@ class _Window:
     belongs: pl.Expr
     on_device: pl.Series
     kept: pl.Series
+    # Which of these had been launched before.
+    runs_on: pl.Series
 
     def of(self, name: str, frame: pl.DataFrame) -> pl.DataFrame:
         """The rows of a table that belong to it."""
         columns = set(frame.columns)
-        if name in (DEVICE_EVENTS.name, LAUNCHES.name):
-            return frame.filter(
-                pl.col("event_id" if name == DEVICE_EVENTS.name else "device_event_id").is_in(self.kept)
-            )
-        if name in _OF_DEVICES:
+        if name == LAUNCHES.name:
+            is_kept = pl.col("device_event_id").is_in(self.kept) & ~pl.col("device_event_id").is_in(self.runs_on)
+            return frame.filter(is_kept)
+        if name in _OF_DEVICES and name != DEVICE_EVENTS.name:
             return frame.filter(self.belongs)
         if name == FLOWS.name:
             return frame.filter(_begins(pl.col("from_ns"), self.begin, self.end))
@@ -147,14 +156,17 @@ class _Window:
             return frame.filter(_begins(pl.col("time_ns"), self.begin, self.end))
         if not {"event_id", "start_ns", "end_ns"} <= columns:
             return frame
+        is_kept = pl.col("event_id").is_in(self.kept)
+        if name == DEVICE_EVENTS.name:
+            was_launched = pl.when(~pl.col("event_id").is_in(self.runs_on))
+            told = (was_launched.then(each).alias(each) for each in _BY_LAUNCH if each in columns)
+            return frame.filter(is_kept).with_columns(told)
         on_device = pl.col("event_id").is_in(self.on_device)
         is_reached = (pl.col("start_ns") < self.end) & (
             (pl.col("end_ns") > self.begin) | (pl.col("start_ns") >= self.begin)
         )
         ends = (pl.when(on_device).then(time).otherwise(pl.col(time).clip(self.begin, self.end)) for time in _ENDS)
-        return frame.filter(
-            pl.when(on_device).then(pl.col("event_id").is_in(self.kept)).otherwise(is_reached)
-        ).with_columns(ends)
+        return frame.filter(pl.when(on_device).then(is_kept).otherwise(is_reached)).with_columns(ends)
 
 
 _ENDS = ("start_ns", "end_ns")
