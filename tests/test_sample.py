@@ -377,6 +377,15 @@ def test_the_trace_says_the_name_that_is_responsible_for_a_fault(tmp_path: Path,
     assert any(said in name for said in sample.KINDS[name].responsible for name in names)
 
 
+@pytest.mark.parametrize("stacks", [False, True])
+def test_what_only_stacks_name_is_told_of_traces_that_have_them(tmp_path: Path, stacks: bool) -> None:
+    """The truth of a checkpoint named a function that the traces did not have."""
+    truth = sample.write(tmp_path, ranks=1, steps=1, faults=["checkpoint"], stacks=stacks)
+    names = {str(entry["name"]) for entry in read(tmp_path)[0].entries}
+    assert any("save_checkpoint" in name for name in names) is stacks
+    assert ("responsible: save_checkpoint" in truth.summary()) is stacks
+
+
 def test_a_job_without_faults_costs_nothing(tmp_path: Path) -> None:
     truth = sample.write(tmp_path, ranks=2, steps=2, faults=[])
     assert (truth.costs_ns, truth.straggler_rank, truth.stall_step, truth.missing_ranks) == ({}, None, None, ())

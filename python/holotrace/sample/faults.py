@@ -43,14 +43,20 @@ class Kind:
     of_one: bool = True
     """One rank has it; else all have."""
     periods: tuple[int, ...] = (1,)
+    in_stacks: bool = False
+    """Only recorded Python functions name what is responsible."""
 
 
 _MS = 1e6
 KINDS: Mapping[str, Kind] = {
     "input": Kind("the data loader is late", (4 * _MS, 18 * _MS), ("DataLoader",), periods=(1, 2)),
     "input-of-all": Kind("the data loaders of all ranks are late", (6 * _MS, 20 * _MS), ("DataLoader",), of_one=False),
-    "python-function": Kind("a Python function holds the host up", (5 * _MS, 15 * _MS), ("log_metrics",)),
-    "checkpoint": Kind("a checkpoint is saved", (25 * _MS, 90 * _MS), ("save_checkpoint",), periods=(3,)),
+    "python-function": Kind(
+        "a Python function holds the host up", (5 * _MS, 15 * _MS), ("log_metrics",), in_stacks=True
+    ),
+    "checkpoint": Kind(
+        "a checkpoint is saved", (25 * _MS, 90 * _MS), ("save_checkpoint",), periods=(3,), in_stacks=True
+    ),
     "host-pause": Kind("the host pauses without a word in the trace", (8 * _MS, 20 * _MS), ()),
     "slow-device": Kind("all kernels take longer", (1.06, 1.25), ()),
     "more-work": Kind(

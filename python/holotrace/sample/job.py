@@ -57,6 +57,8 @@ class Truth:
     # minus its length in a simulation without that one. The costliest is the first.
     job_ns: int = 0
     costs_ns: Mapping[Fault, int] = field(default_factory=dict)
+    # Whether the traces have the Python functions of their hosts.
+    stacks: bool = False
 
     def summary(self) -> str:
         """One line per fact, but for exposed communication, which each rank and step has."""
@@ -75,7 +77,10 @@ class Truth:
     def _fault(self, number: int, fault: Fault, cost_ns: int) -> str:
         ranks = f"ranks {list(fault.ranks)}" if fault.ranks else "all ranks"
         hit = [step for position, step in enumerate(self.steps) if fault.hits(self.hit_rank(fault), position)]
-        names = " or ".join(planting.KINDS[fault.kind].responsible) or "nothing in the trace"
+        kind = planting.KINDS[fault.kind]
+        names = " or ".join(kind.responsible) or "nothing in the trace"
+        if kind.in_stacks and not self.stacks:
+            names = f"nothing in the trace; with --stacks: {names}"
         return f"fault {number}: {fault.kind}, {ranks}, steps {hit}, costs {cost_ns} ns; responsible: {names}"
 
     def hit_rank(self, fault: Fault) -> int:
@@ -151,6 +156,7 @@ def write(
         clock_offset_ns=_CLOCK_OFFSET_NS if plan.clock_rank is not None else 0,
         job_ns=course.job_ns,
         costs_ns=dict(sorted(costs.items(), key=lambda item: -item[1])),
+        stacks=stacks,
     )
     with _writing(directory):
         (directory / GROUND_TRUTH).write_text(str(truth), encoding="utf-8")
