@@ -13,6 +13,9 @@ import holotrace
 from holotrace import sample
 from holotrace.diagnosis.words.classes import COSTLESS, SLOW_DEVICE
 from quick import every
+from trace_files import write_trace
+
+EXCHANGE = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
 
 
 def cut(folder: Path, seed: int, *, marked: bool) -> None:
@@ -59,3 +62,25 @@ def test_a_slow_device_is_told_or_nothing_is(tmp_path: Path, seed: int) -> None:
     cut(tmp_path, seed, marked=False)
     told = holotrace.open(tmp_path).causes().to_dicts()
     assert {row["cause"] for row in told} <= {SLOW_DEVICE, *COSTLESS}
+
+
+def kernel(number: int, name: str, span_us: tuple[int, int], stream: int) -> list[dict[str, Any]]:
+    """A kernel from one time to another, and its launch a millisecond before."""
+    begin_us, end_us = span_us
+    ids = {"correlation": number}
+    call = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "dur": 9}
+    ran = {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": stream, "ts": begin_us, "dur": end_us - begin_us}
+    return [call | {"ts": begin_us - 1_000, "args": ids}, ran | {"args": ids | {"stream": stream, "device": 0}}]
+
+
+def test_ranks_of_which_one_computes_in_each_meeting_are_not_compared_by_what_they_recorded(tmp_path: Path) -> None:
+    """Rank 1 began to record earlier, when rank 0 computed as well, and was told to have more work."""
+    for rank, (since, stood_still) in enumerate([(0, range(5, 13)), (-12, range(0))]):
+        events = kernel(1_000, EXCHANGE, (12_100 if rank else 5_000, 12_995), 20)
+        events += kernel(1_001, EXCHANGE, (30_100, 30_400), 20)
+        for number in range(since, 40):
+            if number not in stood_still:
+                events += kernel(100 + number, f"gemm_{number % 7}", (1_000 * number, 1_000 * number + 1_000), 7)
+        told = {"rank": rank, "world_size": 2, "backend": "nccl"}
+        write_trace(tmp_path / f"rank-{rank}.json", events=events, distributedInfo=told)
+    assert holotrace.open(tmp_path).causes().is_empty()

@@ -9,7 +9,7 @@ from typing import Any, Generic
 import polars as pl
 
 from holotrace.core.schema import Table
-from holotrace.core.tables import ALL, ANNOTATIONS, DEVICE_EVENTS, FLOWS, LAUNCHES, MODULES, RANK_INFO, STEPS, XLA_OPS
+from holotrace.core.tables import ALL, ANNOTATIONS, DEVICE_EVENTS, LAUNCHES, MODULES, RANK_INFO, STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace, T
 from holotrace.derive.steps import QUEUE, is_from_before, launched_after_ns
 from holotrace.loading import info
@@ -145,28 +145,31 @@ class _Window:
     def of(self, name: str, frame: pl.DataFrame) -> pl.DataFrame:
         """The rows of a table that belong to it."""
         columns = set(frame.columns)
-        if name == LAUNCHES.name:
-            is_kept = pl.col("device_event_id").is_in(self.kept) & ~pl.col("device_event_id").is_in(self.runs_on)
-            return frame.filter(is_kept)
-        if name in _OF_DEVICES and name != DEVICE_EVENTS.name:
-            return frame.filter(self.belongs)
-        if name == FLOWS.name:
-            return frame.filter(_begins(pl.col("from_ns"), self.begin, self.end))
-        if "time_ns" in columns:
-            return frame.filter(_begins(pl.col("time_ns"), self.begin, self.end))
-        if not {"event_id", "start_ns", "end_ns"} <= columns:
-            return frame
-        is_kept = pl.col("event_id").is_in(self.kept)
         if name == DEVICE_EVENTS.name:
-            was_launched = pl.when(~pl.col("event_id").is_in(self.runs_on))
-            told = (was_launched.then(each).alias(each) for each in _BY_LAUNCH if each in columns)
-            return frame.filter(is_kept).with_columns(told)
+            return self._work(frame)
+        if name == LAUNCHES.name:
+            launched = pl.col("device_event_id")
+            return frame.filter(launched.is_in(self.kept) & ~launched.is_in(self.runs_on))
+        if name in _OF_DEVICES:
+            return frame.filter(self.belongs)
+        for time in ("from_ns", "time_ns"):
+            if time in columns:
+                return frame.filter(_begins(pl.col(time), self.begin, self.end))
+        return self._events(frame) if {"event_id", *_ENDS} <= columns else frame
+
+    def _work(self, frame: pl.DataFrame) -> pl.DataFrame:
+        was_launched = pl.when(~pl.col("event_id").is_in(self.runs_on))
+        told = (was_launched.then(each).alias(each) for each in _BY_LAUNCH if each in frame.columns)
+        return frame.filter(pl.col("event_id").is_in(self.kept)).with_columns(told)
+
+    def _events(self, frame: pl.DataFrame) -> pl.DataFrame:
         on_device = pl.col("event_id").is_in(self.on_device)
         is_reached = (pl.col("start_ns") < self.end) & (
             (pl.col("end_ns") > self.begin) | (pl.col("start_ns") >= self.begin)
         )
         ends = (pl.when(on_device).then(time).otherwise(pl.col(time).clip(self.begin, self.end)) for time in _ENDS)
-        return frame.filter(pl.when(on_device).then(is_kept).otherwise(is_reached)).with_columns(ends)
+        is_kept = pl.when(on_device).then(pl.col("event_id").is_in(self.kept)).otherwise(is_reached)
+        return frame.filter(is_kept).with_columns(ends)
 
 
 _ENDS = ("start_ns", "end_ns")

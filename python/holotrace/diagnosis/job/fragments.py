@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import polars as pl
 
+from holotrace.diagnosis.job import meetings
 from holotrace.diagnosis.job.candidates import Job
 from holotrace.diagnosis.rank import account
 from holotrace.diagnosis.rank.computed import MOST_PIECES
@@ -61,16 +63,31 @@ def _of_turns(job: Job) -> Job:
 
 
 def _in_common(job: Job) -> Job:
-    """The job, where nothing marks steps or turns, without what not all ranks have recorded.
-
-    That is what they computed before the first meeting of all of them that each has recorded, and after the last, if
-    some run more kernels there than others.
-    """
+    """The job, where nothing marks steps or turns, without what not all ranks have recorded that meet each other."""
     work = job.of(account.WORK)
-    met = job.visits.filter(_is_of_all(job)) if not job.visits.is_empty() else job.visits
     is_told_by_steps = work.is_empty() or work["step"].null_count() < work.height
-    if len(job.ranks) == 1 or met.is_empty() or is_told_by_steps or _is_xla(job):
+    if len(job.ranks) == 1 or is_told_by_steps or job.visits.is_empty() or _is_xla(job):
         return job
+    together = meetings.groups(job.ranks, job.visits)
+    return replace(job, rows=pl.concat([_met_in_common(job, of) if len(of) > 1 else _rows(job, of) for of in together]))
+
+
+def _rows(job: Job, ranks: Collection[int]) -> pl.DataFrame:
+    return job.rows.filter(pl.col("rank").is_in([*ranks]))
+
+
+def _met_in_common(job: Job, ranks: Collection[int]) -> pl.DataFrame:
+    """The rows of ranks that meet, without what they computed before the first meeting of all that each has recorded.
+
+    Nor after the last, if some run more kernels there than others. Without such meetings no part is known to be of all.
+    """
+    rows = _rows(job, ranks)
+    is_computed = pl.col("row").is_in(_COMPUTED)
+    work = rows.filter(row=account.WORK)
+    met = job.visits.filter(_are_held_up(len(ranks)), pl.col("rank").is_in([*ranks]))
+    if met.is_empty():
+        counts = work.group_by("rank").agg(pl.col("count").sum())["count"]
+        return rows if counts.n_unique() == 1 else rows.filter(~is_computed)
     ran = work.group_by("rank").agg(begin_ns=pl.col("start_ns").min(), end_ns=pl.col("start_ns").max())
     went_on = met.select(rank=pl.col("rank").cast(work.schema["rank"]), went_on_ns=_WENT_ON_NS, match="match")
     is_within = pl.col("went_on_ns").is_between("begin_ns", "end_ns").all().over("match")
@@ -86,19 +103,17 @@ def _in_common(job: Job) -> Job:
             after=(pl.col("went_on_ns") > of_all.max()).sum(),
         )
     )
-    is_computed = pl.col("row").is_in(_COMPUTED)
-    computed = job.rows.filter(is_computed).join(bounds, on="rank", maintain_order="left")
+    computed = rows.filter(is_computed).join(bounds, on="rank", maintain_order="left")
     for is_there in (pl.col("start_ns") < pl.col("since_ns"), pl.col("start_ns") >= pl.col("until_ns")):
         there = computed.filter(is_there, pl.col("row") == account.WORK)
         counts = there.group_by("rank").agg(pl.col("count").sum())["count"]
-        if len(counts) not in (0, len(job.ranks)) or counts.n_unique() > 1:
+        if len(counts) not in (0, len(ranks)) or counts.n_unique() > 1:
             computed = computed.filter(~is_there)
     if bounds["since_ns"].null_count() or max(*bounds["before"], *bounds["after"]) >= MOST_PIECES:
-        # No part of the work is known to be that of all.
         computed = computed.clear()
-    return replace(job, rows=pl.concat([job.rows.filter(~is_computed), computed.select(job.rows.columns)]))
+    return pl.concat([rows.filter(~is_computed), computed.select(rows.columns)])
 
 
-def _is_of_all(job: Job) -> pl.Expr:
-    """Whether a meeting held up all ranks, so that none computed as it ended."""
-    return (pl.col("rank").n_unique() == len(job.ranks)).over("match") & (pl.col("time_ns") > 0).all().over("match")
+def _are_held_up(ranks: int) -> pl.Expr:
+    """Whether a meeting held up so many ranks, so that none computed as it ended."""
+    return (pl.col("rank").n_unique() == ranks).over("match") & (pl.col("time_ns") > 0).all().over("match")
