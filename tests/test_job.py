@@ -68,6 +68,12 @@ def test_results_with_default_options_are_kept(folder: Path, reads: Reads) -> No
     assert sorted(reads) == [0, 0, 1, 1, 2, 2]
 
 
+def test_analyses_are_asked_for_by_name(folder: Path) -> None:
+    assert list(holotrace.open(folder).run(["overlap", "step-times"]).tables) == ["overlap", "step_times"]
+    with pytest.raises(UsageError, match="no analysis 'overlaps'"):
+        holotrace.open(folder).run(["overlaps"])
+
+
 def test_options_reach_the_analysis_they_are_for(folder: Path) -> None:
     result = holotrace.open(folder).run(options={"kernels": {"top": 1}, "time_breakdown": {"by_step": True}})
     assert result.tables["kernels"].height == 3

@@ -12,6 +12,7 @@ from other_jobs import Other
 
 import holotrace
 from drawing import draw
+from holotrace import sample
 from holotrace.cli import main
 from holotrace.job import Job
 
@@ -39,6 +40,22 @@ def test_a_cause_that_came_is_added_and_one_that_went_is_removed(clean: Path, sl
     assert came["name"][0].startswith("input in ")
     assert went["change"].to_list() == ["removed"]
     assert came["difference_ns"][0] == -went["difference_ns"][0] > 5_000_000
+
+
+def test_a_job_of_more_steps_is_no_slower(tmp_path: Path) -> None:
+    """What a host does after each step delays all but the first, a fifth of one job and a ninth of the other."""
+    for steps in (5, 9):
+        sample.write(tmp_path / str(steps), ranks=2, steps=steps, seed=108, faults=["python-function"])
+    change = holotrace.step_change(tmp_path / "5", tmp_path / "9")
+    assert "as long as before" in change.told
+    assert change.after_ns == pytest.approx(change.before_ns, rel=0.002)
+
+
+def test_a_change_is_printed_as_its_verdict(clean: Path, slow: Path) -> None:
+    """All tables of both jobs were printed."""
+    change = holotrace.step_change(clean, slow)
+    assert str(change).splitlines() == [*change.verdict]
+    assert repr(change) == f"StepChange({change.told!r})"
 
 
 def test_parts_add_up_to_the_change_of_the_step(clean: Path, slow: Path) -> None:

@@ -161,7 +161,7 @@ def step_change(before: Job | Paths, after: Job | Paths, *, ranks: One = None, a
             not there, or only one of the jobs has marked steps.
     """
     jobs = _opened(before, ranks), _opened(after, ranks if after_ranks is None else after_ranks)
-    change = StepChange(*map(_step, jobs))
+    change = step_changes.between(*map(_step, jobs))
     sides = [
         (job.found.title or "one of the jobs", side)
         for job, side in zip(jobs, (change.before, change.after), strict=True)

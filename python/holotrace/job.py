@@ -116,14 +116,14 @@ class Job(Analyses, JobTrace):
 
     def run(
         self,
-        analyses: Iterable[Analysis[Any]] = ALL,
+        analyses: Iterable[Analysis[Any] | str] = ALL,
         options: Mapping[str, Mapping[str, Any]] | None = None,
         progress: Progress | None = None,
     ) -> JobResult:
         """The tables of several analyses and all about the job, from reading each rank once.
 
         Args:
-            analyses: Which ones; all by default.
+            analyses: Which ones, or their names; all by default.
             options: Options of an analysis, by its name.
             progress: Called with the number of ranks done and of all; a notebook shows a bar by itself.
 
@@ -132,8 +132,10 @@ class Job(Analyses, JobTrace):
 
         Raises:
             InputError: no rank can be read.
+            UsageError: there is no analysis of that name.
         """
-        return self._session.run(analyses, options, progress or notebook.progress("Reading"))
+        asked = [named(analysis) if isinstance(analysis, str) else analysis for analysis in analyses]
+        return self._session.run(asked, options, progress or notebook.progress("Reading"))
 
     def table(
         self, table: str | Table, *, rank: int | Iterable[int] | None = None, columns: Sequence[str] | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -98,9 +98,11 @@ class Step:
 
     Attributes:
         tables: The answers; of a job without marked steps `time_breakdown` of its whole recording.
+        has_first: Whether the first step counts.
     """
 
     tables: Mapping[str, pl.DataFrame]
+    has_first: bool = True
 
     @cached_property
     def times(self) -> pl.DataFrame:
@@ -109,6 +111,8 @@ class Step:
         # Work that no step launched belongs to none, but where no steps were marked.
         marked = spent.drop_nulls("step")
         counted = spent if marked.is_empty() else self._from_its_mark(marked)
+        if not self.has_first:
+            counted = counted.filter(pl.col("step") > pl.col("step").min())
         return counted.group_by("step", maintain_order=True).agg(pl.col(PARTS).mean())
 
     def _from_its_mark(self, steps: pl.DataFrame) -> pl.DataFrame:
@@ -203,6 +207,13 @@ class StepChange:
 
     before: Step
     after: Step
+
+    def __repr__(self) -> str:
+        return f"StepChange({self.told!r})"
+
+    def __str__(self) -> str:
+        """The verdict, one sentence a line."""
+        return "\n".join(self.verdict)
 
     @property
     def rows(self) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -353,3 +364,16 @@ def _how(ns: float) -> str:
 def _called(cause: str, responsible: str | None, ranks: tuple[int, ...]) -> str:
     where = f", rank {spelled(ranks)}" if ranks else ""
     return f"{cause}{f' in {responsible}' if responsible else ''}{where}"
+
+
+def between(before: Step, after: Step) -> StepChange:
+    """The change from a step of one job to one of another.
+
+    What a host does at the end of a step keeps its device waiting in the next one. So the first step of a recording may
+    be shorter, or longer as long as all is new; it counts for more where fewer steps were recorded. It is left out of
+    jobs that recorded different numbers of steps.
+    """
+    counts = before.count, after.count
+    if counts[0] == counts[1] or min(counts) < _LEAST_STEPS:
+        return StepChange(before, after)
+    return StepChange(replace(before, has_first=False), replace(after, has_first=False))

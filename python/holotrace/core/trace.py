@@ -89,10 +89,10 @@ class RankTrace:
     rank: int
     """Its number in the job."""
 
-    tables: Mapping[str, pl.DataFrame]
+    tables: Mapping[str, pl.DataFrame] = field(repr=False)
     """By name; read them as ``trace[TABLE]``, which gives the declared columns."""
 
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """What the file says about the recording, e.g. the world size."""
 
     kinds: tuple[KindRule, ...] = ()
