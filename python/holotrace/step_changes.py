@@ -255,10 +255,12 @@ class StepChange:
         what = "A step takes" if self._is_marked else "The recording takes"
         now, was = fmt.duration(self.after_ns), fmt.duration(self.before_ns)
         change, noise = self.after_ns - self.before_ns, self.noise_ns
-        if abs(change) <= self._chance_ns:
+        if abs(change) <= min(self._floor_ns, self._chance_ns):
             return f"{what} {now} on average, as long as before ({was})."
         how = "longer" if change > 0 else "shorter"
         said = f"{fmt.duration(abs(change))} ({fmt.percent(abs(self.ratio))}) {how} than before"
+        if abs(change) <= self._chance_ns:
+            return f"{what} {now} on average, {said}, which may be chance: steps differ from each other by as much."
         known = f"; by chance it may differ by {fmt.duration(noise)}" if noise else ""
         return f"{what} {now} on average, {said}{known}."
 
