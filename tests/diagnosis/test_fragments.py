@@ -63,3 +63,87 @@ def test_so_do_programs_that_were_launched_before_the_recordings(counts: list[in
 
 def test_without_steps_all_of_the_recordings_is_compared() -> None:
     assert steps_left(account.XLA, [[143], [133]], None) == [None]
+
+
+def parts_left(ranks: list[dict[str, list[int | None]]]) -> list[list[int]]:
+    """When parts begin of which the work of ranks can be compared, by rank.
+
+    Args:
+        ranks: Of each, when its ``parts`` begin and how many kernels those ``run``; of each meeting, when it ``left``
+            that, what it began that it had launched ``next``, if that is known, and how long it was ``held`` up.
+    """
+    rows = [
+        {"row": account.WINDOW, "rank": rank, "start_ns": 0, "at_ns": 1_000, "count": len(ranks)}
+        for rank in range(len(ranks))
+    ]
+    rows += [
+        {"row": kind, "rank": rank, "start_ns": begun, "count": count, "time_ns": 10 * count}
+        for rank, own in enumerate(ranks)
+        for begun, count in zip(own["parts"], own["run"], strict=True)
+        for kind in (account.WORK, account.SEGMENT)
+        if begun is not None and count is not None
+    ]
+    visits = [
+        {"match": match, "rank": rank, "left_ns": left, "next_ns": began, "time_ns": held, "clock_offset_ns": 0}
+        for rank, own in enumerate(ranks)
+        for match, (left, began, held) in enumerate(zip(own["left"], own["next"], own["held"], strict=True))
+    ]
+    frame = pl.DataFrame(rows, infer_schema_length=None, schema_overrides={"rank": pl.Int32})
+    job = Job(
+        frame.select("rank").hstack(filled(frame.drop("rank"), account.COLUMNS)),
+        pl.DataFrame(visits, infer_schema_length=None, schema_overrides={"next_ns": pl.Int64}),
+        tuple(range(len(ranks))),
+        0,
+    )
+    left = fragments.in_common(job)
+    work, segments = (left.of(kind).sort("rank", "start_ns") for kind in (account.WORK, account.SEGMENT))
+    assert work["start_ns"].to_list() == segments["start_ns"].to_list()
+    return [work.filter(pl.col("rank") == rank)["start_ns"].to_list() for rank in range(len(ranks))]
+
+
+def of_rank(run: list[int], **others: list[int | None]) -> dict[str, list[int | None]]:
+    return {"parts": [0, 100, 200, 300][: len(run)], "run": [*run], "left": [100, 200, 300]} | others
+
+
+@pytest.mark.parametrize(
+    ("ranks", "left"),
+    [
+        pytest.param(
+            [
+                of_rank([5, 4, 4, 7], next=[100, 200, 300], held=[0, 0, 0]),
+                of_rank([2, 4, 4, 7], next=[100, 200, 300], held=[0, 0, 0]),
+            ],
+            [[100, 200, 300]] * 2,
+            id="what comes before is of parts",
+        ),
+        pytest.param(
+            [
+                of_rank([5, 4, 4, 7], next=[100, None, None], held=[0, 10, 10]),
+                of_rank([5, 4, 4, 6], next=[100, 200, 300], held=[0, 10, 10]),
+            ],
+            [[0], [0]],
+            id="nobody knows what comes after a meeting on one",
+        ),
+        pytest.param(
+            [
+                of_rank([9, 9, 4, 7], next=[None, None, None], held=[0, 10, 10]),
+                of_rank([5, 4, 4, 7], next=[100, 200, 300], held=[10, 10, 10]),
+            ],
+            [[200, 300]] * 2,
+            id="one went on from what held both up",
+        ),
+        pytest.param(
+            [
+                of_rank([9, 9, 4, 7], next=[None, None, None], held=[10, 10, 10]),
+                of_rank([5, 4, 4, 7], next=[100, 200, 300], held=[0, 0, 0]),
+            ],
+            [[], []],
+            id="one went on from what the other computed beside",
+        ),
+    ],
+)
+def test_without_steps_ranks_are_compared_between_meetings_that_they_launched_the_same_before_and_after(
+    ranks: list[dict[str, list[int | None]]], left: list[list[int]]
+) -> None:
+    """A rank that was late had ten times the work of others, which had computed the same beside their meeting."""
+    assert parts_left(ranks) == left

@@ -186,7 +186,7 @@ def test_work_whose_launch_was_not_recorded_was_launched_before_what_comes_after
     ]
     write_trace(tmp_path / "rank-0.json", events=events)
     causes = {(gap["start_ns"] // 1_000, gap["cause"]) for gap in holotrace.open(tmp_path).gaps().to_dicts()}
-    assert causes == {(1_200, "queued" if launched_us < 1_200 else "unattributed")}
+    assert causes == {(1_200, "queued")}
 
 
 @pytest.mark.parametrize("world_size", [1, 4])
@@ -215,7 +215,7 @@ def test_the_only_rank_that_was_recorded_waits_for_data_or_for_others(tmp_path: 
     for cause in found.to_dicts():
         assert cause["ranks"] == [2]
         assert cause["message"].startswith("Rank 2 waits in ")
-        assert "3 ranks that were not recorded" in cause["message"]
+        assert "3 ranks of which these steps were not recorded" in cause["message"]
         # What is computed in each of four steps could hide so much of it.
         assert cause["cost_ns"] == pytest.approx(4 * 2_000_000, rel=0.05)
 

@@ -63,3 +63,27 @@ def test_what_a_host_had_launched_when_the_recording_ended_is_lost_however_far_a
     write_trace(tmp_path / "rank-0.json", events=[*launches, *ran])
     (found,) = holotrace.open(tmp_path).map(lost_work.launches, account.READS)
     assert len(found) == lost
+
+
+@pytest.mark.parametrize(("launched_us", "cost_ms"), [(900, 0), (4_000, 3)])
+def test_a_device_whose_last_kernel_ends_after_the_recording_stands_still_until_that_was_launched(
+    tmp_path: Path, launched_us: int, cost_ms: int
+) -> None:
+    """Of what was cut off at its end the host was to blame that did something meanwhile."""
+    events = [event("python_function", "train.py(9): log_metrics", 1_000, 9_000)]
+    for number, at in ((1, 20), (2, launched_us)):
+        events.append(event("cuda_runtime", "cudaLaunchKernel", at, 9, correlation=number))
+    events.append(event("kernel", "gemm", 40, 960, correlation=1, stream=7, device=0))
+    write_trace(tmp_path / "rank-0.json", events=events)
+    told = holotrace.open(tmp_path).causes()["cost_ns"]
+    assert [round(cost_ns / 1e6) for cost_ns in told] == [cost_ms] * bool(cost_ms)
+
+
+def test_a_gap_before_what_had_been_launched_before_the_recording_is_not_laid_to_the_host(tmp_path: Path) -> None:
+    """A stage that waits for a message, whose kernel had begun before the recording, was told to wait for its host."""
+    events = [event("python_function", "model.py(3): forward", 0, 20_000)]
+    events += [event("kernel", "gemm", at, 1_000, correlation=at, stream=7, device=0) for at in (10, 9_000)]
+    events.append(event("cuda_runtime", "cudaLaunchKernel", 9_500, 9, correlation=3))
+    events.append(event("kernel", "gemm", 10_001, 8_000, correlation=3, stream=7, device=0))
+    write_trace(tmp_path / "rank-0.json", events=events)
+    assert holotrace.open(tmp_path).causes()["cause"].to_list() == ["earlier-work"]

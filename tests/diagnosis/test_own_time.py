@@ -11,7 +11,7 @@ import pytest
 import holotrace
 from holotrace.core.schema import filled
 from holotrace.diagnosis.job import search
-from holotrace.diagnosis.rank import account
+from holotrace.diagnosis.rank import account, own_time
 from trace_files import write_trace
 
 
@@ -98,3 +98,19 @@ def test_what_is_nearly_all_of_a_sum_ended_before_what_came_of_it_later(tmp_path
     gaps = rows.filter(pl.col("row") == account.GAP, pl.col("cause") == "input").sort("time_ns")
     assert [at % 1_000_000_000 for at in gaps.tail(1)["at_ns"]] == [30_010_000]
     assert gaps["count"].sum() > 1
+
+
+@pytest.mark.parametrize(("begins_us", "ends_us", "is_told"), [(0, 400, False), (600, 1_000, False), (300, 700, True)])
+def test_a_function_that_the_recording_begins_or_ends_in_may_have_called_what_is_not_on_record(
+    tmp_path: Path, begins_us: int, ends_us: int, *, is_told: bool
+) -> None:
+    """A loop that waited for its device as the recording began was told to keep its host from launching earlier."""
+    events = [
+        event("python_function", "train.py(7): train", 0, 1_000),
+        event("python_function", "train.py(9): step", begins_us, ends_us - begins_us),
+        event("cuda_runtime", "cudaLaunchKernel", 500 if begins_us != 300 else 900, 9, correlation=1),
+        event("kernel", "mm", 950, 40, correlation=1, stream=7, device=0),
+    ]
+    write_trace(tmp_path / "rank-0.json", events=events)
+    (nothing,) = holotrace.open(tmp_path).map(own_time.calling_nothing, account.READS)
+    assert ("train.py(9): step" in nothing["name"].to_list()) == is_told

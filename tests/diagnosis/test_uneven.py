@@ -117,7 +117,7 @@ def test_a_device_is_slow_where_its_meetings_say_so_if_nothing_marks_steps() -> 
     """One that became slow while it served was worth half of its cost, as if it had been slow from the beginning."""
     visits = [
         {"match": number, "rank": rank, "arrival_ns": at, "left_ns": at, "clock_offset_ns": 0, "time_ns": 1}
-        | {"collective": "allreduce", "element_count": 8}
+        | {"collective": "allreduce", "element_count": 8, "next_ns": at}
         for number in range(8)
         for rank in range(4)
         for at in [1_000 * number + 900]

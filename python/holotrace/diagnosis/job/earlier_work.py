@@ -19,7 +19,8 @@ LASTED = "lasted_ns"
 def known(rows: pl.DataFrame, windows: pl.DataFrame) -> Iterator[Candidate]:
     """The ranks whose devices did so for much of their ``windows``."""
     whole = windows.select("rank", whole_ns="time_ns")
-    found = rows.filter(pl.col("row") == account.EARLIER).join(whole, on="rank")
+    sums = rows.filter(pl.col("row") == account.EARLIER).group_by("rank").agg(pl.col("time_ns").sum())
+    found = sums.join(whole, on="rank")
     much = found.filter(pl.col("time_ns") > USUAL[EARLIER] * pl.col("whole_ns")).sort("rank")
     if not much.is_empty():
         is_all = much["rank"].n_unique() == windows["rank"].n_unique() > 1

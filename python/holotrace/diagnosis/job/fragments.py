@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 
 import polars as pl
 
-from holotrace.diagnosis.job import meetings
+from holotrace.derive.totals import total
 from holotrace.diagnosis.job.candidates import Job
 from holotrace.diagnosis.rank import account
 from holotrace.diagnosis.rank.computed import MOST_PIECES
 
+_MOST_RATIO = 0.5
 _COMPUTED = (account.WORK, account.SEGMENT)
-# When a rank went on from a meeting, by its own clock.
-_WENT_ON_NS = pl.col("left_ns") + pl.col("clock_offset_ns")
 
 
 def without(job: Job) -> Job:
@@ -25,15 +23,16 @@ def without(job: Job) -> Job:
     ranks = job.of(account.LOST).group_by("step").agg(pl.col("rank").n_unique()).drop_nulls()
     lost = ranks.filter(2 * pl.col("rank") >= len(job.ranks))["step"]
     is_lost = pl.col("row").is_in(_COMPUTED) & pl.col("step").is_in(pl.lit(lost).implode()).fill_null(value=False)
-    return _in_common(_of_turns(_of_ends(job if lost.is_empty() else replace(job, rows=job.rows.filter(~is_lost)))))
+    return _of_turns(_of_ends(job if lost.is_empty() else replace(job, rows=job.rows.filter(~is_lost))))
 
 
 def _of_ends(job: Job) -> Job:
-    """The job of XLA without what ranks computed in the first and the last step, and before, if not all have as much.
+    """The job without what ranks computed in the first and the last step, and before, if not all have as much.
 
-    Devices are in the middle of programs as recordings begin and end, and elsewhere on each rank.
+    Devices are in the middle of programs of XLA as recordings begin and end, and elsewhere on each rank; so are hosts
+    in the middle of turns. Steps that PyTorch marks were recorded from beginning to end.
     """
-    if not _is_xla(job):
+    if not _is_xla(job) and not job.of(account.STEP).is_empty():
         return job
     counts = job.of(account.WORK).group_by("rank", "step").agg(pl.col("count").sum())
     is_usual = pl.col("count") == pl.col("count").quantile(0.5, "lower").over("rank")
@@ -62,58 +61,80 @@ def _of_turns(job: Job) -> Job:
     return replace(job, rows=job.rows.filter(~is_computed | (pl.col("step") <= last).fill_null(value=False)))
 
 
-def _in_common(job: Job) -> Job:
-    """The job, where nothing marks steps or turns, without what not all ranks have recorded that meet each other."""
+def in_common(job: Job) -> Job:
+    """The job, where nothing marks steps or turns, without what not all ranks have recorded.
+
+    That is what they computed before the first meeting of all of them that each has recorded, and after the last, if
+    some run more kernels there than others. Where they never all meet that is the whole.
+    """
     work = job.of(account.WORK)
     is_told_by_steps = work.is_empty() or work["step"].null_count() < work.height
-    if len(job.ranks) == 1 or is_told_by_steps or job.visits.is_empty() or _is_xla(job):
+    if len(job.ranks) == 1 or is_told_by_steps or _is_xla(job):
         return job
-    together = meetings.groups(job.ranks, job.visits)
-    return replace(job, rows=pl.concat([_met_in_common(job, of) if len(of) > 1 else _rows(job, of) for of in together]))
-
-
-def _rows(job: Job, ranks: Collection[int]) -> pl.DataFrame:
-    return job.rows.filter(pl.col("rank").is_in([*ranks]))
-
-
-def _met_in_common(job: Job, ranks: Collection[int]) -> pl.DataFrame:
-    """The rows of ranks that meet, without what they computed before the first meeting of all that each has recorded.
-
-    Nor after the last, if some run more kernels there than others. Without such meetings no part is known to be of all.
-    """
-    rows = _rows(job, ranks)
     is_computed = pl.col("row").is_in(_COMPUTED)
-    work = rows.filter(row=account.WORK)
-    met = job.visits.filter(_are_held_up(len(ranks)), pl.col("rank").is_in([*ranks]))
-    if met.is_empty():
-        counts = work.group_by("rank").agg(pl.col("count").sum())["count"]
-        return rows if counts.n_unique() == 1 else rows.filter(~is_computed)
+    bounds = _bounds(job)
+    computed = job.rows.filter(is_computed).join(bounds, on="rank", how="left", maintain_order="left")
+    is_bound = bounds.height == len(job.ranks) and max(*bounds["before"], *bounds["after"]) < MOST_PIECES
+    if not is_bound:
+        return job if _are_as_many(work, job) else replace(job, rows=job.rows.filter(~is_computed))
+    for is_there in (pl.col("start_ns") < pl.col("since_ns"), pl.col("start_ns") >= pl.col("until_ns")):
+        if not _are_as_many(computed.filter(is_there, pl.col("row") == account.WORK), job):
+            computed = computed.filter(~is_there)
+    return replace(job, rows=pl.concat([job.rows.filter(~is_computed), computed.select(job.rows.columns)]))
+
+
+def computed(job: Job) -> pl.DataFrame:
+    """All segments of the ranks, also of what had been launched before the recording."""
+    return pl.concat([job.of(account.SEGMENT), job.of(account.BEFORE)])
+
+
+def are_most(part: Job, whole: Job) -> bool:
+    """Whether most of what the ranks computed is in a part of the job."""
+    left, every = (total(job.of(account.WORK)["time_ns"]) for job in (part, whole))
+    return left > _MOST_RATIO * every
+
+
+def _are_as_many(work: pl.DataFrame, job: Job) -> bool:
+    """Whether all ranks run as many of these kernels, be it none."""
+    counts = work.group_by("rank").agg(pl.col("count").sum())["count"]
+    return len(counts) in (0, len(job.ranks)) and counts.n_unique() <= 1
+
+
+def _bounds(job: Job) -> pl.DataFrame:
+    """What each rank has between the first and the last meeting of all ranks: rank, since_ns and until_ns.
+
+    Beside that it has how many meetings of all are ``before`` and ``after``, which not all have recorded.
+    """
+    work = job.of(account.WORK)
     ran = work.group_by("rank").agg(begin_ns=pl.col("start_ns").min(), end_ns=pl.col("start_ns").max())
-    went_on = met.select(rank=pl.col("rank").cast(work.schema["rank"]), went_on_ns=_WENT_ON_NS, match="match")
-    is_within = pl.col("went_on_ns").is_between("begin_ns", "end_ns").all().over("match")
-    of_all = pl.col("went_on_ns").filter("is_within")
-    bounds = (
-        went_on.join(ran, on="rank")
+    own = job.visits.filter(pl.col("rank").is_in(job.ranks)).with_columns(next_ns=_went_on_ns(job))
+    is_of_all = (pl.col("rank").n_unique() == len(job.ranks)).over("match")
+    is_of_all &= pl.col("next_ns").is_not_null().all().over("match")
+    next_ns = own.filter(is_of_all).select(
+        rank=pl.col("rank").cast(ran.schema["rank"]), next_ns="next_ns", match="match"
+    )
+    is_within = pl.col("next_ns").is_between("begin_ns", "end_ns").all().over("match")
+    of_all = pl.col("next_ns").filter("is_within")
+    return (
+        next_ns.join(ran, on="rank")
         .with_columns(is_within=is_within)
         .group_by("rank")
         .agg(
             since_ns=of_all.min(),
             until_ns=of_all.max(),
-            before=(pl.col("went_on_ns") < of_all.min()).sum(),
-            after=(pl.col("went_on_ns") > of_all.max()).sum(),
+            before=(pl.col("next_ns") < of_all.min()).sum(),
+            after=(pl.col("next_ns") > of_all.max()).sum(),
         )
+        .drop_nulls("since_ns")
     )
-    computed = rows.filter(is_computed).join(bounds, on="rank", maintain_order="left")
-    for is_there in (pl.col("start_ns") < pl.col("since_ns"), pl.col("start_ns") >= pl.col("until_ns")):
-        there = computed.filter(is_there, pl.col("row") == account.WORK)
-        counts = there.group_by("rank").agg(pl.col("count").sum())["count"]
-        if len(counts) not in (0, len(ranks)) or counts.n_unique() > 1:
-            computed = computed.filter(~is_there)
-    if bounds["since_ns"].null_count() or max(*bounds["before"], *bounds["after"]) >= MOST_PIECES:
-        computed = computed.clear()
-    return pl.concat([rows.filter(~is_computed), computed.select(rows.columns)])
 
 
-def _are_held_up(ranks: int) -> pl.Expr:
-    """Whether a meeting held up so many ranks, so that none computed as it ended."""
-    return (pl.col("rank").n_unique() == ranks).over("match") & (pl.col("time_ns") > 0).all().over("match")
+def _went_on_ns(job: Job) -> pl.Expr:
+    """When ranks went on from meetings, by their own clocks: with what they launched after each, if all launched any.
+
+    Of one that has nothing but what had been launched before its recording only those tell that held all of them up.
+    """
+    known = job.visits.drop_nulls("next_ns")["rank"].unique()
+    is_launched = pl.lit({*job.ranks} <= {*known})
+    held = pl.when(pl.col("time_ns") > 0).then(pl.col("left_ns") + pl.col("clock_offset_ns"))
+    return pl.when(is_launched).then("next_ns").otherwise(held)

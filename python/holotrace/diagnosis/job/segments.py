@@ -7,6 +7,9 @@ import polars as pl
 from holotrace.derive.totals import total
 from holotrace.diagnosis.job.candidates import Job
 
+# What is nearby is one half of what was compared, unless both take as much longer, but for so much.
+_HALF, _EVEN_RATIO = 0.5, 0.25
+_ENDS = ("first_ratio", "last_ratio")
 # What is usual of ranks from one meeting to the next: what most take, or all in the mean.
 MOST, MEAN = pl.col("own_ns").quantile(0.5, "lower"), pl.col("own_ns").mean()
 
@@ -81,6 +84,47 @@ def placed(
     part = pl.when("is_alone").then(rest_ns * time_ns / pl.col("alone_ns")).otherwise(compared)
     # No more than there is.
     return shares.with_columns(part_ns=pl.min_horizontal(part.fill_nan(0).fill_null(0), "time_ns"))
+
+
+def with_rest(parts: pl.DataFrame, every: pl.DataFrame) -> pl.DataFrame:
+    """Segments of ranks with their ``part_ns``, and all others of theirs, of which that is as much as of those nearby.
+
+    What cannot be compared, since others have not recorded it, takes a rank as much longer as what it computes before
+    or after that; if it takes longer all the time, as all that.
+    """
+    kept = ["rank", "step", "start_ns", "at_ns"]
+    rest = every.filter(pl.col("time_ns") > 0).join(
+        parts.filter(pl.col("time_ns") > 0), on=kept, how="anti", nulls_equal=True
+    )
+    if rest.is_empty():
+        return parts
+    done = pl.col("time_ns").cum_sum() / pl.col("time_ns").sum()
+    ratio = pl.col("part_ns").sum() / pl.col("time_ns").sum()
+    ends = (
+        parts.filter(pl.col("time_ns") > 0)
+        .sort("rank", "start_ns")
+        .with_columns(done=done.over("rank"), begun=(done - pl.col("time_ns") / pl.col("time_ns").sum()).over("rank"))
+        .group_by("rank")
+        .agg(
+            since_ns=pl.col("start_ns").min(),
+            until_ns=pl.col("at_ns").max(),
+            all_ratio=ratio,
+            first_ratio=_of(pl.col("begun") < _HALF),
+            last_ratio=_of(pl.col("done") > _HALF),
+        )
+    )
+    less, more = (each("first_ratio", "last_ratio") for each in (pl.min_horizontal, pl.max_horizontal))
+    is_even = less > _EVEN_RATIO * more
+    ends = ends.with_columns(pl.when(is_even).then("all_ratio").otherwise(name).alias(name) for name in _ENDS)
+    after = pl.when(pl.col("start_ns") >= pl.col("until_ns")).then("last_ratio").otherwise("all_ratio")
+    near = pl.when(pl.col("start_ns") < pl.col("since_ns")).then("first_ratio").otherwise(after)
+    told = rest.join(ends, on="rank").with_columns(part_ns=pl.col("time_ns") * near)
+    return pl.concat([parts, told.select(column for column in parts.columns if column in told.columns)], how="diagonal")
+
+
+def _of(those: pl.Expr) -> pl.Expr:
+    """What part of the time of those segments is ``part_ns``."""
+    return pl.col("part_ns").filter(those).sum() / pl.col("time_ns").filter(those).sum()
 
 
 def beyond_ratio(beyond: pl.DataFrame) -> float:

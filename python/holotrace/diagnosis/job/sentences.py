@@ -42,14 +42,15 @@ def of(found: Found, words: Class, known_steps: tuple[int, ...], rank_count: int
     is_of_function = less_ahead.LESS_AHEAD in c.evidence and c.cause != SLOW_HOST
     told = wording.LESS_AHEAD if is_of_function else wording.REPEATED if REPEATED in c.evidence else words.sentence
     taken = wording.taken(found.profiler_ns or 0, found.step_count if known_steps else 1)
-    sentence = told.format(**_parts(c, words, rank_count), taken=taken) + wording.called_in(c.evidence.get(CALLED_IN))
+    parts = _parts(c, words, rank_count) | _of_messages(c, rank_count, has_steps=bool(known_steps))
+    sentence = told.format(**parts, taken=taken) + wording.called_in(c.evidence.get(CALLED_IN))
     sentence += wording.BEFORE_STEPS if c.evidence.get(idle.BEFORE) else wording.when(c.steps, known_steps)
     if found.share_ratio <= floors.FLOOR_RATIO and c.cause not in COSTLESS:
         sentence += wording.HIDDEN
     return sentence[0].upper() + sentence[1:]
 
 
-def _parts(c: Candidate, words: Class, rank_count: int) -> Mapping[str, object]:
+def _parts(c: Candidate, words: Class, rank_count: int) -> dict[str, object]:
     """What sentences are filled with."""
     who = wording.whose(c.ranks, rank_count)
     if DEVICE in c.evidence:
@@ -72,7 +73,7 @@ def _parts(c: Candidate, words: Class, rank_count: int) -> Mapping[str, object]:
         "lasted": wording.lasted(int(c.evidence.get(earlier_work.LASTED, 0)), c.ranks),
     }
     how = (wording.LONGER if is_equal else wording.MORE).format(**of_rank)
-    return {**of_rank, "how": how, **_of_host(c, who, verbs), **_of_messages(c, who), **c.evidence}
+    return {**of_rank, "how": how, **_of_host(c, who, verbs), **c.evidence}
 
 
 def _of_host(c: Candidate, who: str, verbs: Mapping[str, str]) -> Mapping[str, str]:
@@ -92,14 +93,15 @@ def _of_host(c: Candidate, who: str, verbs: Mapping[str, str]) -> Mapping[str, s
     }
 
 
-def _of_messages(c: Candidate, who: str) -> Mapping[str, str]:
-    """What its ranks wait in, where some of those that meet in it were not recorded."""
+def _of_messages(c: Candidate, rank_count: int, *, has_steps: bool) -> dict[str, object]:
+    """What its ranks wait in, where some of those that meet in it were not recorded, or not in these steps."""
     absent = int(c.evidence.get(ABSENT, 0))
+    who = wording.whose(c.ranks, rank_count)
     waits = f"{who if c.ranks else 'all recorded ranks'} {'waits' if len(c.ranks) == 1 else 'wait'}"
-    said = {"exposed": wording.exposed(_what(c), absent, waits)}
+    said: dict[str, object] = {"exposed": wording.exposed(_what(c), absent, waits, has_steps=has_steps)}
     if c.cause == UNRECORDED_RANK:
-        longest_ns, needed_ns = (int(c.evidence[name]) for name in (LONGEST, NEEDED))
-        said["awaited"] = wording.awaited(_what(c), absent, waits, longest_ns, needed_ns)
+        times_ns = int(c.evidence[LONGEST]), int(c.evidence[NEEDED])
+        said["awaited"] = wording.awaited(_what(c), absent, waits, times_ns, has_steps=has_steps)
     return said
 
 

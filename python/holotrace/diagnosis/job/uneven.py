@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import polars as pl
 
 from holotrace.derive.totals import total
-from holotrace.diagnosis.job import also_slow, fragments, in_turns, more_calls, sizes, slowed, tokens
+from holotrace.diagnosis.job import also_slow, by_call, fragments, in_turns, more_calls, sizes, slowed, tokens
 from holotrace.diagnosis.job.candidates import (
     Candidate,
     Job,
@@ -34,7 +34,7 @@ from holotrace.diagnosis.job.equal_work import (
     with_others_pooled,
 )
 from holotrace.diagnosis.job.same_work import COMMON_RATIO, alike, are_stages, common
-from holotrace.diagnosis.job.segments import beyond_ratio, met, placed, until_one_ends
+from holotrace.diagnosis.job.segments import beyond_ratio, met, placed, until_one_ends, with_rest
 from holotrace.diagnosis.rank import account
 from holotrace.diagnosis.words.classes import EXPERTS, MORE_WORK, PIPELINE, SLOW_DEVICE
 
@@ -49,19 +49,25 @@ _ALIKE_STAGES_RATIO = 0.5
 
 def causes(job: Job) -> Iterator[Candidate]:
     """Ranks that compute longer than those that do the same."""
-    for ranks in alike(fragments.without(job)):
-        found = list(_among(ranks))
+    for those in alike(job):
+        ranks = fragments.in_common(fragments.without(those))
+        found = list(_among(ranks, those))
+        if not found and not fragments.are_most(ranks, those):
+            found = list(by_call.causes(those))
         yield from found
         if slow := [each for each in found if each.cause == SLOW_DEVICE]:
             known = {rank for each in found for rank in each.ranks}
-            beside = _among(also_slow.without(ranks, slow))
+            beside = _among(also_slow.without(ranks, slow), those)
             # What goes around is too little to be told by one factor of all work.
             theirs = (each for each in beside if each.ranks and known.isdisjoint(each.ranks))
             yield from (each for each in theirs if each.cause != SLOW_DEVICE)
 
 
-def _among(job: Job) -> Iterator[Candidate]:
-    """Ranks that compute longer than the others: at equal work slow devices, else more work."""
+def _among(job: Job, whole: Job) -> Iterator[Candidate]:
+    """Ranks that compute longer than the others: at equal work slow devices, else more work.
+
+    Of the ``whole`` job they may have recorded more than can be compared.
+    """
     segments = until_one_ends(job.of(account.SEGMENT), job)
     if len(job.ranks) < 2 or segments.is_empty():
         return
@@ -100,6 +106,8 @@ def _among(job: Job) -> Iterator[Candidate]:
         is_even = cause == PIPELINE or is_slow_everywhere or has_more_everywhere
         every = (evenly if is_even else parts).filter(pl.col("rank").is_in(ranks))
         share = tokens.beyond_even(job, kinds, ranks, name) if cause == EXPERTS else 1.0
+        if is_even or cause == SLOW_DEVICE:
+            every = with_rest(every, fragments.computed(whole).filter(pl.col("rank").is_in(ranks)))
         own = every.with_columns(pl.col("part_ns") * share)
         found = candidate(
             cause,

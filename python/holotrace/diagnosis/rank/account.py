@@ -51,6 +51,7 @@ WINDOW, STEP, GAP, WORK, SEGMENT, MEETING, CALL = "window", "step", "gap", "work
 RECOVERED = "recovered"  # parts of gaps that would be hidden had the host not stood still before
 CHAIN, LAUNCHING = "chain", "launching"  # parts of gaps that are due to small kernels in a row; how long hosts take
 LATE = "late"  # the end of a gap in which the host did something else than launching; of XLA, each launch
+BEFORE = "before"  # parts of segments that had been launched before the recording, and cannot be compared
 CORE = "core"  # what each of several devices of one rank computes
 CORES_BEYOND = "cores-beyond"  # how much longer kernels take on the device that they take the longest in each step
 HOST = "host"  # how long the host takes by itself
@@ -69,7 +70,8 @@ _OWN = (
         "row",
         Unit.TEXT,
         "What the row is about: window, step, gap, late, waited, spent, recovered, chain, launching, work, core, "
-        "slow-work, segment, meeting, call, host, pace, turns, waits, function, lost, earlier, recorded or unprofiled",
+        "slow-work, segment, before, meeting, call, host, pace, turns, waits, function, lost, earlier, recorded or "
+        "unprofiled",
     ),
     Column("step", Unit.STEP, "Training step; null outside of all steps"),
     Column("at_ns", Unit.NS, "When it ended, since 1970 if the file says so, on the rank's own clock"),
@@ -94,6 +96,7 @@ _OWN = (
         "Of a message received: when the first kernel began that was launched after it; of pace: what is usual",
     ),
     Column("ready_ns", Unit.NS, "Of a meeting that stood in its queue: when what it communicates had been computed"),
+    Column("next_ns", Unit.NS, "Of a meeting: when the rank began what it computed after it; null if unknown"),
     Column("beside_ns", Unit.NS, "Of work: how long those of it took beside which something was communicated"),
     Column("beside_count", Unit.COUNT, "Of work: how many these were"),
     Column("device", Unit.NUMBER, "Of a window or a meeting: the device; null for windows of ranks with several"),
@@ -133,7 +136,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
     # What is much of the memory while it is made comes before the kernels.
     rank.cached(_gaps_of(rank))
     meetings = own_meetings.of_rank(rank, base).with_columns(row=pl.lit(MEETING), at_ns="end_ns")
-    edges = own_meetings.edges(meetings, base)
+    edges, parts_at = own_meetings.edges(meetings, base), own_meetings.parts(meetings, base)
     parts = [
         _windows(rank),
         recording.unprofiled(rank).with_columns(row=pl.lit(UNPROFILED), count=1),
@@ -146,8 +149,9 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _copies(rank, edges),
         _beside(rank, edges),
         *_held_up(rank, edges),
-        computed.between_meetings(rank, edges).with_columns(row=pl.lit(SEGMENT)),
-        computed.by_kernel(rank, own_meetings.held_until(meetings, base)).with_columns(row=pl.lit(WORK)),
+        computed.between_meetings(rank, edges, parts_at).with_columns(row=pl.lit(SEGMENT)),
+        *_before(rank, edges),
+        computed.by_kernel(rank, parts_at).with_columns(row=pl.lit(WORK)),
         _cores(rank),
         _calls(rank),
         _host(rank),
@@ -331,6 +335,11 @@ def _beside(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     apart = ordered.with_columns(pl.max_horizontal("start_ns", pl.col("end_ns").cum_max().shift(1)))
     timed = apart.with_columns(time_ns=pl.col("end_ns") - pl.col("start_ns"), detail=pl.lit(None, pl.String))
     return _summed(timed.filter(pl.col("time_ns") > 0), edges, GAP)
+
+
+def _before(rank: RankTrace, edges: pl.Series) -> tuple[pl.DataFrame, ...]:
+    found = () if xla_gaps.is_xla(rank) else (computed.before_launches(rank, edges),)
+    return tuple(before.with_columns(row=pl.lit(BEFORE)) for before in found if not before.is_empty())
 
 
 def _cores(rank: RankTrace) -> pl.DataFrame:

@@ -29,6 +29,8 @@ _THREADS = LAUNCHES.only("tid")
 READS = (_CALLS, _XLA_CALLS, _PROGRAMS, _LAUNCHED, _THREADS)
 # What is launched outside of what a recording is of is hardly anything.
 _WHOLE_RATIO = 0.98
+# As it begins, a recorder takes down one by one what is open; as it ends, all at once.
+_PYTHON, _ONE_BY_ONE_NS = re.compile("^python_function$"), 100_000
 # To compare a label with so many names takes less than to look it up among them.
 _FEW_NAMES = 8
 
@@ -47,6 +49,17 @@ def on_launching_threads(rank: RankTrace) -> pl.Series:
     """Which of ``host_calls`` are on threads that launch work."""
     threads = not_null(distinct(rank[_THREADS]["tid"]))
     return are_in(rank.cached(host_calls)["tid"], threads)
+
+
+def cut_off(rank: RankTrace) -> pl.Series:
+    """Which of ``host_calls`` are Python's that were open as the recording began, or ended: what they called then, or
+    had called, is not on record, but for the calls that began and ended within.
+    """
+    calls = rank.cached(host_calls)
+    began = pl.col("start_ns") - pl.col("start_ns").min().over("tid") < _ONE_BY_ONE_NS
+    ended = pl.col("end_ns").max().over("tid") - pl.col("end_ns") < _ONE_BY_ONE_NS
+    is_cut: pl.Series = calls.select(began | ended).to_series() & matching(calls["category"], _PYTHON)
+    return is_cut
 
 
 def spans(rank: RankTrace) -> pl.DataFrame:

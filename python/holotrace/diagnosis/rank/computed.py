@@ -19,23 +19,41 @@ _BEFORE_TURNS = -1
 MOST_PIECES = 256
 
 
-def between_meetings(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
-    """How long the device computed between two meetings, by step."""
+def between_meetings(rank: RankTrace, edges: pl.Series, parts_at: pl.Series) -> pl.DataFrame:
+    """How long the device computed between two meetings, by step, and by the parts that ``by_kernel`` tells apart."""
     computing = kernels.computing(rank, "device", "step", "start_ns", "end_ns")
     spans = intervals.subtract(_of_longest(computing), rank.cached(beside_the_steps))
     if spans.is_empty():
         return spans.clear()
-    ran = kernels.comparable(rank, "start_ns", "step")
+    # What comes before or after it, such as of a step that the recording ends in, cannot be compared either.
+    ran = kernels.comparable(rank, "start_ns", "end_ns", "step")
     since = pl.max_horizontal("start_ns", pl.lit(ran["start_ns"].min(), pl.Int64))
-    spans = spans.with_columns(start_ns=since).filter(pl.col("start_ns") < pl.col("end_ns"))
+    until = pl.min_horizontal("end_ns", pl.lit(ran["end_ns"].max(), pl.Int64))
+    spans = spans.with_columns(start_ns=since, end_ns=until).filter(pl.col("start_ns") < pl.col("end_ns"))
+    if spans.is_empty():
+        return spans.clear()
     # A step's work is told from the next one's, also where nobody is met in between.
     begun = ran.group_by("step").agg(pl.col("start_ns").min())["start_ns"]
     ends = pl.Series([spans["start_ns"].min(), spans["end_ns"].max()], dtype=pl.Int64)
-    bounds = distinct(pl.concat([edges, begun, ends])).sort()
+    bounds = distinct(pl.concat([edges, begun, ends, _ends_of(rank, parts_at)])).sort()
     computed = intervals.covered_between_ns(spans, bounds)
     return pl.DataFrame({"start_ns": bounds[:-1], "at_ns": _ended(spans, bounds), "time_ns": computed}).with_columns(
         step=_steps_of_work(rank, bounds), count=1
     )
+
+
+def before_launches(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
+    """The same of what had been launched before the recording, where nothing marks steps."""
+    spans = intervals.union(_of_longest(kernels.computing(rank, "device", "step", "start_ns", "end_ns")))
+    until_ns = kernels.comparable(rank, "start_ns")["start_ns"].min()
+    before = spans.with_columns(pl.min_horizontal("end_ns", pl.lit(until_ns, pl.Int64)))
+    before = before.filter(pl.col("start_ns") < pl.col("end_ns"))
+    if until_ns is None or before.is_empty() or not rank[STEPS].is_empty():
+        return before.clear()
+    ends = pl.Series([before["start_ns"].min(), until_ns], dtype=pl.Int64)
+    bounds = distinct(pl.concat([edges.filter(edges < until_ns), ends])).sort()
+    computed = intervals.covered_between_ns(before, bounds)
+    return pl.DataFrame({"start_ns": bounds[:-1], "at_ns": _ended(before, bounds), "time_ns": computed, "count": 1})
 
 
 def _of_longest(ran: pl.DataFrame) -> pl.DataFrame:
@@ -79,19 +97,27 @@ def _steps_of_work(rank: RankTrace, bounds: pl.Series) -> pl.Series:
     return steps
 
 
-def by_kernel(rank: RankTrace, met_ns: pl.Series) -> pl.DataFrame:
+def _ends_of(rank: RankTrace, parts_at: pl.Series) -> pl.Series:
+    """Where nothing marks steps, the parts at both ends of the recording: another may begin or end there.
+
+    Of turns another rank may have recorded too few to tell them.
+    """
+    if not rank[STEPS].is_empty() or xla_gaps.is_xla(rank):
+        return parts_at.clear()
+    ends: pl.Series = pl.concat([parts_at.head(MOST_PIECES), parts_at.tail(MOST_PIECES)]).unique().sort()
+    return ends
+
+
+def by_kernel(rank: RankTrace, parts_at: pl.Series) -> pl.DataFrame:
     """Kernels by what was launched how: those of equal name, grid, block and shapes do equal work.
 
-    Where nothing marks steps or turns, those that began between two of ``met_ns``, when the rank had met others, are
-    apart from those before and after, at both ends of the recording: another rank may have begun or ended there.
+    Where nothing marks steps, those of each part at both ends of the recording, which begin at ``parts_at``,
+    are apart from others.
     """
     ran = kernels.comparable(rank, "event_id", "device", "name", "start_ns", "end_ns", "step", *kernels.HOW)
     ran = _of_longest(ran).drop("device")
-    if ran["step"].null_count() == ran.height and not xla_gaps.is_xla(rank):
-        ends = pl.concat([met_ns.head(MOST_PIECES), met_ns.tail(MOST_PIECES)]).unique().sort()
-        ran = ran.with_columns(piece=pl.lit(ends).search_sorted(pl.col("start_ns"), side="right"))
-    else:
-        ran = ran.with_columns(piece=pl.lit(0, pl.UInt32))
+    ends = pl.lit(_ends_of(rank, parts_at))
+    ran = ran.with_columns(piece=ends.search_sorted(pl.col("start_ns"), side="right").cast(pl.UInt32))
     beside = rank.cached(beside_the_steps)["event_id"]
     if len(beside):
         ran = ran.filter(~pl.col("event_id").is_in(pl.lit(beside).implode()))

@@ -48,10 +48,28 @@ def of_rank(rank: RankTrace, *, runs_ahead: bool) -> pl.DataFrame:
     causes = [within.get(launch, (COPY, None)) for launch in copies["launch_id"]]
     told = pl.DataFrame(causes, schema={"cause": pl.String, "within": pl.String}, orient="row")
     text = pl.col("name").cast(pl.String)
-    named = copies.hstack(told).with_columns(name=pl.coalesce("within", text), detail=text)
+    named = _with_cut_off(copies.hstack(told), rank).with_columns(name=pl.coalesce("within", text), detail=text)
     asked = named.with_columns(responsible="name", share_ns="time_ns")
     named = without(own_code.with_callers(asked, rank, "launch_id"), "responsible", "share_ns")
     return _with_delays(named, rank) if runs_ahead else named
+
+
+def _with_cut_off(copies: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
+    """The copies, with those at both ends of the recording told as others of their name, all of which are in one thing.
+
+    A recording has no range that it begins or ends in, such as a checkpoint, of which it then has copies only.
+    """
+    launched = kernels.computing(rank, "launch_ns")["launch_ns"]
+    begin, end = (pl.lit(at, pl.Int64) for at in (launched.min(), launched.max()))
+    known = copies.drop_nulls("within").group_by("name").agg(pl.col("within", "cause").unique())
+    known = known.filter(pl.col("within").list.len() == 1).select(
+        "name", its_within=pl.col("within").list.first(), its_cause=pl.col("cause").list.first()
+    )
+    joined = copies.join(known, on="name", how="left", maintain_order="left")
+    is_end = (pl.col("launch_ns") < begin) | (pl.col("launch_ns") > end)
+    is_its = (is_end & pl.col("within").is_null() & pl.col("its_within").is_not_null()).fill_null(value=False)
+    told = (pl.when(is_its).then(f"its_{name}").otherwise(name).alias(name) for name in ("cause", "within"))
+    return joined.with_columns(told).select(copies.columns)
 
 
 def _with_delays(copies: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:

@@ -12,7 +12,7 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive import intervals, optimizer_ranges
 from holotrace.derive.kernel_kinds import COMMUNICATION
 from holotrace.derive.names import distinct
-from holotrace.derive.steps import launched_in
+from holotrace.derive.steps import is_from_before, launched_in
 from holotrace.diagnosis.rank import (
     device_waits,
     idle_windows,
@@ -27,6 +27,7 @@ from holotrace.diagnosis.rank import (
     rounds,
 )
 from holotrace.diagnosis.rank.calls import (
+    cut_off,
     host_calls,
     main_thread,
     matching,
@@ -139,6 +140,7 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     return done(
         told.lazy()
         .with_columns(where=pl.when(is_wait).then(asked_by).otherwise("where"))
+        .filter(~pl.col("window").is_in(pl.lit(_before_launches(rank)).implode()))
         .join(spans, on="window")
         .sort("start_ns", "share_ns", "cause", "responsible", descending=[False, True, False, False])
     )
@@ -227,13 +229,16 @@ def stalls(rank: RankTrace) -> pl.DataFrame:
 def returns(rank: RankTrace) -> pl.Series:
     """When threads that launch had last stood still: in calls of the runtime that lasted, or where nothing was called.
 
-    Whether that was to wait for their devices or for anything else is not known, unless something else has a name.
+    Whether that was to wait for their devices or for anything else is not known, unless something else has a name; nor
+    is what they were in as the recording began, until they called what is on record.
     """
     calls = rank.cached(host_calls)[:, ["category", "start_ns", "end_ns"]]
-    own = calls.filter(rank.cached(on_launching_threads))
+    is_whole = ~rank.cached(cut_off)
+    own = calls.filter(rank.cached(on_launching_threads), is_whole)
+    first = own["start_ns"].sort().head(1)
     is_of_runtime = matching(own["category"], RUNTIME)
     lasted = own.filter(is_of_runtime, pl.col("end_ns") - pl.col("start_ns") > _STALL_NS)
-    times: pl.Series = pl.concat([lasted["end_ns"], rank.cached(own_time.pauses)["end_ns"]]).sort()
+    times: pl.Series = pl.concat([first, lasted["end_ns"], rank.cached(own_time.pauses)["end_ns"]]).sort()
     return times
 
 
@@ -279,8 +284,19 @@ def of_all_devices(rank: RankTrace) -> Gaps:
 
 
 def earlier(rank: RankTrace) -> pl.DataFrame:
-    """When its devices did what had been launched before the recording: ``start_ns`` and ``end_ns``, at most a row."""
-    return rank.cached(_idle)[1][:, ["start_ns", "end_ns"]]
+    """When its devices did what had been launched before the recording: ``start_ns`` and ``end_ns``."""
+    _, first = rank.cached(_idle)
+    found = rank.cached(of_all_devices).found
+    before = found.filter(pl.col("window").is_in(pl.lit(_before_launches(rank)).implode()))
+    return pl.concat([frame[:, ["start_ns", "end_ns"]] for frame in (first, before)])
+
+
+def _before_launches(rank: RankTrace) -> pl.Series:
+    """The gaps before what had been launched before the recording: longer work, such as messages, may have run then."""
+    from_before = rank[WORK_EVENTS].filter(is_from_before())["event_id"]
+    found = rank.cached(of_all_devices).found
+    windows: pl.Series = found.filter(pl.col("next_id").is_in(pl.lit(from_before).implode()))["window"]
+    return windows
 
 
 def _idle(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -11,6 +11,7 @@ from holotrace.core.tables import DEVICE_EVENTS, LAUNCHES, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive.kernel_kinds import COMPUTE, IS_WORK
 from holotrace.derive.names import distinct
+from holotrace.derive.steps import is_from_before
 from holotrace.diagnosis.rank import open_calls, rounds
 from holotrace.diagnosis.rank.calls import READS as READ_CALLS
 from holotrace.diagnosis.rank.calls import among, host_calls, matching, on_launching_threads
@@ -133,7 +134,10 @@ def timed(found: pl.DataFrame, calls: pl.DataFrame, rank: RankTrace) -> pl.DataF
 
 
 def _queued_before(rank: RankTrace) -> pl.LazyFrame:
-    """When work had been launched of which that was not recorded: before what comes after it in its queue."""
+    """When work had been launched of which that was not recorded: before what comes after it in its queue.
+
+    What came before all of that had been launched before the recording.
+    """
     work = rank[WORK_EVENTS]
     unknown = work.lazy().filter(pl.col("launch_ns").is_null()).select("device", "stream").unique()
     # The earliest launch of all that comes later; only queues in which some is unknown are looked at.
@@ -142,7 +146,9 @@ def _queued_before(rank: RankTrace) -> pl.LazyFrame:
         work.lazy()
         .join(unknown, on=["device", "stream"], how="semi")
         .sort("start_ns", "end_ns", "event_id")
-        .select(next_id="event_id", queued_ns=queued, launch_ns="launch_ns")
+        .select(
+            next_id="event_id", queued_ns=pl.when(~is_from_before()).then(queued).otherwise(0), launch_ns="launch_ns"
+        )
         .filter(pl.col("launch_ns").is_null())
         .drop("launch_ns")
         .unique("next_id")

@@ -51,7 +51,10 @@ def of_steps(rank: RankTrace) -> pl.DataFrame:
 
 
 def without_its_gaps(gaps: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
-    """The gaps but those in which such work can have run: it was launched between what ran before and after them."""
+    """The gaps but those in which such work can have run: it was launched between what ran before and after them.
+
+    After the last work on record none is longer than until such work was launched.
+    """
     lost = rank.cached(launches)
     if lost.is_empty():
         return gaps
@@ -68,6 +71,17 @@ def without_its_gaps(gaps: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
         )
         .sort("gap")
     )
-    # Before the first and after the last work nothing tells where it would have run.
+    # Before the first work nothing tells where it would have run.
     first, last = before["before_ns"].fill_null(lost[-1]), before["launch_ns"].fill_null(lost[0])
-    return gaps.filter(lost.search_sorted(first, "right") >= lost.search_sorted(last, "left"))
+    kept = gaps.with_columns(after=lost.search_sorted(first, "right")).filter(
+        pl.col("after") >= lost.search_sorted(last, "left")
+    )
+    next_ns = pl.when(pl.col("next_id").is_null()).then(pl.lit(lost).gather(_within(pl.col("after"), len(lost))))
+    return kept.with_columns(pl.min_horizontal("end_ns", next_ns)).filter(pl.col("end_ns") > pl.col("start_ns"))[
+        :, gaps.columns
+    ]
+
+
+def _within(place: pl.Expr, length: int) -> pl.Expr:
+    """The place where it is one of so many; else null."""
+    return pl.when(place < length).then(place)

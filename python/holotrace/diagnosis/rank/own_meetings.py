@@ -50,6 +50,7 @@ def of_rank(rank: RankTrace, base: int) -> pl.DataFrame:
         needed_ns=_needed_ns(meetings, rank, base),
         ready_ns=_ready_ns(meetings, rank, base),
     )
+    meetings = meetings.with_columns(next_ns=_next_ns(meetings, rank, base))
     return meetings.hstack(_held_back(meetings, rank, base)).hstack([_queues(meetings, rank)])
 
 
@@ -113,10 +114,33 @@ def edges(meetings: pl.DataFrame, base: int) -> pl.Series:
     return found
 
 
-def held_until(meetings: pl.DataFrame, base: int) -> pl.Series:
-    """When the rank went on from meetings that had held it up, and computed nothing, on the clock of the file."""
-    ends: pl.Series = distinct(meetings.filter(pl.col("time_ns") > 0)["end_ns"] - base).sort()
-    return ends
+def parts(meetings: pl.DataFrame, base: int) -> pl.Series:
+    """When the rank began what it launched after each meeting, or went on from one, on the clock of the file."""
+    held = meetings.filter(pl.col("time_ns") > 0)["end_ns"]
+    begins: pl.Series = distinct(pl.concat([meetings["next_ns"].drop_nulls(), held]) - base).sort()
+    return begins
+
+
+def _next_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
+    """When the rank began what it launched after each meeting.
+
+    Ranks of one program launch the same before a meeting and after it, whenever each gets to it. It is null where the
+    rank does not begin that in this order, and where launches are not known.
+    """
+    if xla_gaps.is_xla(rank) or rank.computes_on_host:
+        return constant("next_ns", None, meetings.height, pl.Int64())
+    ran = rank.cached(kernels.every)
+    launched = ran[:, ["event_id", "launch_ns"]].filter(ran["kind"] == COMMUNICATION).unique("event_id")
+    asked = meetings.join(launched, on="event_id", how="left", maintain_order="left")
+    computed = kernels.comparable(rank, "launch_ns", "start_ns").drop_nulls().sort("launch_ns", "start_ns")
+    after = pl.lit(computed["launch_ns"]).search_sorted(pl.col("launch_ns"), side="right").cast(pl.Int64)
+    is_known = pl.col("launch_ns").is_not_null() & after.is_between(1, computed.height - 1)
+    place = pl.when(is_known).then(after)
+    begins = pl.lit(computed["start_ns"].cum_min(reverse=True)).gather(place)
+    is_in_order = pl.lit(computed["start_ns"].cum_max()).gather(place - 1) < begins
+    next_ns = pl.when(is_known & is_in_order).then(begins + base)
+    found: pl.Series = asked.select(next_ns.alias("next_ns")).to_series()
+    return found
 
 
 def _without_late(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.DataFrame:

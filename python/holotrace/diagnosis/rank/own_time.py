@@ -12,7 +12,7 @@ from holotrace.derive import busy, intervals
 from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
 from holotrace.diagnosis.rank import rounds
-from holotrace.diagnosis.rank.calls import among, host_calls, main_thread, matching, on_launching_threads
+from holotrace.diagnosis.rank.calls import among, cut_off, host_calls, main_thread, matching, on_launching_threads
 from holotrace.diagnosis.words.classes import FROM_OTHERS, OF_EXCHANGES, OPERATOR, RUNTIME, STALLING, STEP_RANGE, named
 
 # A call of the runtime that lasts so long, and so much longer than most, waits for the device or for room in its queue.
@@ -57,7 +57,8 @@ def calling_nothing(rank: RankTrace) -> pl.DataFrame:
     is_other = (
         matching(own["category"], RUNTIME) | matching(own["category"], OPERATOR) | matching(own["name"], _OF_OTHERS)
     )
-    long = own.filter(~is_other, pl.col("end_ns") - pl.col("start_ns") > _LONG_NS)
+    is_whole = ~rank.cached(cut_off).filter(rank.cached(on_launching_threads))
+    long = own.filter(is_whole, ~is_other, pl.col("end_ns") - pl.col("start_ns") > _LONG_NS)
     nothing = long.filter(~pl.col("event_id").is_in(pl.lit(own["parent_id"]).implode()))
     return nothing[:, ["start_ns", "end_ns", "tid", "name"]]
 

@@ -177,8 +177,9 @@ CLASSES: Mapping[str, Class] = {
         "{awaited}",
         "Record the same steps on every rank, or put the files of the others into one folder with this one: what made "
         "another rank late is seen in its recording only.",
-        seen="Of the ranks that meet, some were not recorded. A collective takes half as long again as others of the "
-        "same ranks with as much data, or three times as long where others move data at the same time.",
+        seen="Of the ranks that meet, some were not recorded, or not in the same steps. A collective takes half as "
+        "long again as others of the same ranks with as much data, or three times as long where others move data at "
+        "the same time.",
         confused="A link that is slow from time to time. Where all take equally long, nothing tells waiting from "
         "moving data, and they are exposed transfers.",
     ),

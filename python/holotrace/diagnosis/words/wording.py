@@ -38,22 +38,27 @@ REPEATED = (
 OTHERS = {classes.SLOW_DEVICE: "on the others", classes.SLOW_LINK: "with equal size in other groups"}
 
 
-def exposed(what: str, absent: int, waiting: str) -> str:
+def exposed(what: str, absent: int, waiting: str, *, has_steps: bool) -> str:
     """What a collective that nothing hides takes, or a rank that nobody has recorded and others are ``waiting`` for."""
     if not absent:
         return f"communication in {what} is exposed: no rank computes during it"
-    return f"{waiting} in {what}, for its data or for {_unrecorded(absent)}: the trace does not tell which"
+    them = _unrecorded(absent, has_steps=has_steps)
+    return f"{waiting} in {what}, for its data or for {them}: the trace does not tell which"
 
 
-def awaited(what: str, absent: int, waiting: str, longest_ns: int, needed_ns: int) -> str:
-    """That ranks are ``waiting`` for others of which nobody has recorded anything, and how that is known."""
-    longest, needed = (f"{ns / 1e6:.3g} ms" for ns in (longest_ns, needed_ns))
+def awaited(what: str, absent: int, waiting: str, times_ns: tuple[int, int], *, has_steps: bool) -> str:
+    """That ranks are ``waiting`` for others that were not recorded, and how that is known: the longest, and needed."""
+    longest, needed = (f"{ns / 1e6:.3g} ms" for ns in times_ns)
     known = f"it takes up to {longest}, and {needed} is enough for as much data"
-    return f"{waiting} in {what} for {_unrecorded(absent)}: {known}"
+    return f"{waiting} in {what} for {_unrecorded(absent, has_steps=has_steps)}: {known}"
 
 
-def _unrecorded(count: int) -> str:
-    return "a rank that was not recorded" if count == 1 else f"one of {count} ranks that were not recorded"
+def _unrecorded(count: int, *, has_steps: bool) -> str:
+    """Ranks that are not there; they may be in recordings of other steps, which are compared with none of these."""
+    who = "a rank" if count == 1 else f"one of {count} ranks"
+    if has_steps:
+        return f"{who} of which these steps were not recorded"
+    return f"{who} that {'was' if count == 1 else 'were'} not recorded"
 
 
 def pauses(what: str, meanwhile: str = "", *, is_launch: bool, is_of_all: bool = False) -> str:
