@@ -25,6 +25,7 @@ def steps_left(detail: str | None, counts: list[list[int]], first: int | None = 
             *(
                 {"row": kind, "rank": rank, "step": step or first, "count": count, "time_ns": 1_000 * count}
                 for step, count in enumerate(of_rank)
+                if count
                 for kind in (account.WORK, account.SEGMENT)
             ),
         ]
@@ -61,5 +62,14 @@ def test_so_do_programs_that_were_launched_before_the_recordings(counts: list[in
     assert steps_left(account.XLA, [[count, 66, 66, 66] for count in counts], None) == left
 
 
-def test_without_steps_all_of_the_recordings_is_compared() -> None:
-    assert steps_left(account.XLA, [[143], [133]], None) == [None]
+@pytest.mark.parametrize(("counts", "left"), [([143, 133], []), ([143, 143], [None])])
+def test_without_steps_programs_are_compared_if_all_ranks_ran_as_much_of_them(
+    counts: list[int], left: list[int | None]
+) -> None:
+    """A recording that began earlier, or ended later, than another had more work, with 10 % of the job."""
+    assert steps_left(account.XLA, [[count] for count in counts], None) == left
+
+
+def test_a_step_that_only_one_rank_has_recorded_is_compared_with_none() -> None:
+    assert steps_left(account.XLA, [[66, 66, 66], [66, 66, 0]]) == [0, 1]
+    assert steps_left(account.XLA, [[30, 66, 66], [0, 66, 66]]) == [1, 2]

@@ -29,15 +29,24 @@ def without(job: Job) -> Job:
 def _of_ends(job: Job) -> Job:
     """The job of XLA without what ranks computed in the first and the last step, and before, if not all have as much.
 
-    Devices are in the middle of programs as recordings begin and end, and elsewhere on each rank.
+    Devices are in the middle of programs as recordings begin and end, and elsewhere on each rank. A rank that has as
+    much in another step has recorded all of it.
     """
     if not _is_xla(job):
         return job
-    counts = job.of(account.WORK).group_by("rank", "step").agg(pl.col("count").sum())
-    is_usual = pl.col("count") == pl.col("count").quantile(0.5, "lower").over("rank")
+    computed = job.of(account.WORK).group_by("rank", "step").agg(pl.col("count").sum())
+    ranks = pl.DataFrame({"rank": job.ranks}, schema={"rank": computed.schema["rank"]})
+    every = computed.select("step").unique().join(ranks, how="cross")
+    counts = every.join(computed, on=["rank", "step"], how="left", nulls_equal=True).with_columns(
+        pl.col("count").fill_null(0)
+    )
+    is_marked = pl.col("step").is_not_null()
+    is_usual = is_marked & (pl.len().over("rank", "count", is_marked) > 1) & (pl.col("count") > 0)
     is_same = pl.col("count").n_unique().over("step") == 1
-    is_end = pl.col("step").is_null() | pl.col("step").is_in([counts["step"].min(), counts["step"].max()])
-    parts = counts.filter(is_end, ~is_usual & ~is_same).select("step").unique()
+    is_end = ~is_marked | pl.col("step").is_in([counts["step"].min(), counts["step"].max()])
+    # Without steps nothing is before them.
+    is_part = is_end & ~is_usual & ~is_same & pl.lit(counts["step"].null_count() < counts.height)
+    parts = counts.filter(is_part).select("step").unique()
     is_computed = pl.col("row").is_in(_COMPUTED)
     others = job.rows.filter(is_computed).join(parts, on="step", how="anti", nulls_equal=True, maintain_order="left")
     return replace(job, rows=pl.concat([job.rows.filter(~is_computed), others]))
@@ -69,8 +78,14 @@ def _in_common(job: Job) -> Job:
     work = job.of(account.WORK)
     met = job.visits.filter(_is_of_all(job)) if not job.visits.is_empty() else job.visits
     is_told_by_steps = work.is_empty() or work["step"].null_count() < work.height
-    if len(job.ranks) == 1 or met.is_empty() or is_told_by_steps or _is_xla(job):
+    is_computed = pl.col("row").is_in(_COMPUTED)
+    if len(job.ranks) == 1 or is_told_by_steps:
         return job
+    if met.is_empty():
+        counts = work.group_by("rank").agg(pl.col("count").sum())["count"]
+        # Programs exchange much that holds nobody up.
+        is_known = not _is_xla(job) or (len(counts) == len(job.ranks) and counts.n_unique() == 1)
+        return job if is_known else replace(job, rows=job.rows.filter(~is_computed))
     ran = work.group_by("rank").agg(begin_ns=pl.col("start_ns").min(), end_ns=pl.col("start_ns").max())
     went_on = met.select(rank=pl.col("rank").cast(work.schema["rank"]), went_on_ns=_WENT_ON_NS, match="match")
     is_within = pl.col("went_on_ns").is_between("begin_ns", "end_ns").all().over("match")
@@ -86,7 +101,6 @@ def _in_common(job: Job) -> Job:
             after=(pl.col("went_on_ns") > of_all.max()).sum(),
         )
     )
-    is_computed = pl.col("row").is_in(_COMPUTED)
     computed = job.rows.filter(is_computed).join(bounds, on="rank", maintain_order="left")
     for is_there in (pl.col("start_ns") < pl.col("since_ns"), pl.col("start_ns") >= pl.col("until_ns")):
         there = computed.filter(is_there, pl.col("row") == account.WORK)

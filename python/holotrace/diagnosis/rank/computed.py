@@ -25,9 +25,10 @@ def between_meetings(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     spans = intervals.subtract(_of_longest(computing), rank.cached(beside_the_steps))
     if spans.is_empty():
         return spans.clear()
-    ran = kernels.comparable(rank, "start_ns", "step")
+    ran = kernels.comparable(rank, "start_ns", "end_ns", "step")
     since = pl.max_horizontal("start_ns", pl.lit(ran["start_ns"].min(), pl.Int64))
-    spans = spans.with_columns(start_ns=since).filter(pl.col("start_ns") < pl.col("end_ns"))
+    until = pl.min_horizontal("end_ns", pl.lit(ran["end_ns"].max(), pl.Int64)) if xla_gaps.is_xla(rank) else "end_ns"
+    spans = spans.with_columns(start_ns=since, end_ns=until).filter(pl.col("start_ns") < pl.col("end_ns"))
     # A step's work is told from the next one's, also where nobody is met in between.
     begun = ran.group_by("step").agg(pl.col("start_ns").min())["start_ns"]
     ends = pl.Series([spans["start_ns"].min(), spans["end_ns"].max()], dtype=pl.Int64)
@@ -87,7 +88,7 @@ def by_kernel(rank: RankTrace, met_ns: pl.Series) -> pl.DataFrame:
     """
     ran = kernels.comparable(rank, "event_id", "device", "name", "start_ns", "end_ns", "step", *kernels.HOW)
     ran = _of_longest(ran).drop("device")
-    if ran["step"].null_count() == ran.height and not xla_gaps.is_xla(rank):
+    if ran["step"].null_count() == ran.height:
         ends = pl.concat([met_ns.head(MOST_PIECES), met_ns.tail(MOST_PIECES)]).unique().sort()
         ran = ran.with_columns(piece=pl.lit(ends).search_sorted(pl.col("start_ns"), side="right"))
     else:
