@@ -42,6 +42,7 @@ from holotrace.diagnosis.rank.xla import calls as xla_calls
 from holotrace.diagnosis.rank.xla import gaps as xla_gaps
 from holotrace.diagnosis.rank.xla import held_up
 from holotrace.diagnosis.rank.xla import hosts as xla_hosts
+from holotrace.diagnosis.rank.xla import idle as xla_idle
 from holotrace.diagnosis.rank.xla import recording as xla_recording
 from holotrace.diagnosis.rank.xla import slow_work as xla_slow_work
 from holotrace.diagnosis.rank.xla import whole_runs as xla_whole_runs
@@ -222,10 +223,11 @@ def _runs_ahead(rank: RankTrace) -> bool:
 
 
 def _earlier(rank: RankTrace) -> pl.DataFrame:
-    if not _runs_ahead(rank):
+    if rank.computes_on_host:
         return _NOTHING
+    found = xla_idle.earlier(rank) if xla_gaps.is_xla(rank) else host.earlier(rank)
     lasted = pl.col("end_ns") - pl.col("start_ns")
-    return host.earlier(rank).select(row=pl.lit(EARLIER), start_ns="start_ns", at_ns="end_ns", time_ns=lasted)
+    return found.select(row=pl.lit(EARLIER), start_ns="start_ns", at_ns="end_ns", time_ns=lasted)
 
 
 def _late(rank: RankTrace) -> pl.DataFrame:
