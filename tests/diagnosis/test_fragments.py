@@ -25,13 +25,14 @@ def steps_left(detail: str | None, counts: list[list[int]], first: int | None = 
             *(
                 {"row": kind, "rank": rank, "step": step or first, "count": count, "time_ns": 1_000 * count}
                 for step, count in enumerate(of_rank)
+                if count
                 for kind in (account.WORK, account.SEGMENT)
             ),
         ]
     ]
     frame = pl.DataFrame(rows, infer_schema_length=None, schema_overrides={"rank": pl.Int32, "detail": pl.String})
     job = Job(frame.select("rank").hstack(filled(frame.drop("rank"), account.COLUMNS)), pl.DataFrame(), (0, 1), 0)
-    left = fragments.without(job)
+    left = fragments.in_common(fragments.without(job))
     work, segments = (left.of(kind)["step"].unique().sort().to_list() for kind in (account.WORK, account.SEGMENT))
     assert work == segments
     return [*work]
@@ -59,10 +60,6 @@ def test_the_first_and_the_last_step_of_programs_count_only_where_all_ranks_have
 @pytest.mark.parametrize(("counts", "left"), [([143, 133], [1, 2, 3]), ([143, 143], [None, 1, 2, 3])])
 def test_so_do_programs_that_were_launched_before_the_recordings(counts: list[int], left: list[int | None]) -> None:
     assert steps_left(account.XLA, [[count, 66, 66, 66] for count in counts], None) == left
-
-
-def test_without_steps_all_of_the_recordings_is_compared() -> None:
-    assert steps_left(account.XLA, [[143], [133]], None) == [None]
 
 
 def parts_left(ranks: list[dict[str, list[int | None]]]) -> list[list[int]]:
@@ -102,7 +99,7 @@ def parts_left(ranks: list[dict[str, list[int | None]]]) -> list[list[int]]:
 
 
 def of_rank(run: list[int], **others: list[int | None]) -> dict[str, list[int | None]]:
-    return {"parts": [0, 100, 200, 300][: len(run)], "run": [*run], "left": [100, 200, 300]} | others
+    return {**others, "parts": [*range(0, 100 * len(run), 100)], "run": [*run], "left": [100, 200, 300]}
 
 
 @pytest.mark.parametrize(
@@ -147,3 +144,16 @@ def test_without_steps_ranks_are_compared_between_meetings_that_they_launched_th
 ) -> None:
     """A rank that was late had ten times the work of others, which had computed the same beside their meeting."""
     assert parts_left(ranks) == left
+
+
+@pytest.mark.parametrize(("counts", "left"), [([143, 133], []), ([143, 143], [None])])
+def test_without_steps_programs_are_compared_if_all_ranks_ran_as_much_of_them(
+    counts: list[int], left: list[int | None]
+) -> None:
+    """A recording that began earlier, or ended later, than another had more work, with 10 % of the job."""
+    assert steps_left(account.XLA, [[count] for count in counts], None) == left
+
+
+def test_a_step_that_only_one_rank_has_recorded_is_compared_with_none() -> None:
+    assert steps_left(account.XLA, [[66, 66, 66], [66, 66, 0]]) == [0, 1]
+    assert steps_left(account.XLA, [[30, 66, 66], [0, 66, 66]]) == [1, 2]

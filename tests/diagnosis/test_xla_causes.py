@@ -632,7 +632,7 @@ def test_no_cause_is_worth_more_than_the_job_where_programs_ran_at_quite_another
     rank = trace("step |11112222|\ntpu |.AA..BB.|\ncall |a...b...|")
     earlier = rank.tables["modules"].with_columns(pl.col("start_ns", "end_ns") - 10**15)
     job = Job.from_ranks({0: replace(rank, tables={**rank.tables, "modules": earlier})})
-    assert 0 < job.causes()["share_ratio"].max() <= 1  # type: ignore[operator]  # a column of numbers
+    assert job.causes()["share_ratio"].max() <= 1  # type: ignore[operator]  # a column of numbers
 
 
 def communicating(rank: int, devices: int) -> RankTrace:

@@ -87,13 +87,20 @@ def begin_with_programs(rank: RankTrace) -> bool:
 
 
 def stepping_threads(rank: RankTrace) -> pl.Series:
-    """The threads that hold the steps; of steps that a device shows those that launched their programs."""
+    """The threads that hold the steps; of steps that a device shows those that launched their programs.
+
+    A recording of fewer than it takes to tell steps has those that launched any.
+    """
     return rank.cached(_stepping)
 
 
 def _stepping(rank: RankTrace) -> pl.Series:
     steps = _threads_of(rank, rank[STEPS]["event_id"])
-    return _threads_of(rank, rank[_LAUNCHED].drop_nulls("step")["launch_id"]) if steps.is_empty() else steps
+    if not steps.is_empty():
+        return steps
+    launched = rank[_LAUNCHED]
+    is_told = pl.col("step").is_not_null() if rank[STEPS].height else pl.lit(value=True)
+    return _threads_of(rank, launched.filter(is_told)["launch_id"].drop_nulls())
 
 
 def _threads_of(rank: RankTrace, events: pl.Series) -> pl.Series:

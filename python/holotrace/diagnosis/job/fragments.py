@@ -30,15 +30,24 @@ def _of_ends(job: Job) -> Job:
     """The job without what ranks computed in the first and the last step, and before, if not all have as much.
 
     Devices are in the middle of programs of XLA as recordings begin and end, and elsewhere on each rank; so are hosts
-    in the middle of turns. Steps that PyTorch marks were recorded from beginning to end.
+    in the middle of turns. Steps that PyTorch marks were recorded from beginning to end, and so was one of which the
+    rank has as much in another step.
     """
     if not _is_xla(job) and not job.of(account.STEP).is_empty():
         return job
-    counts = job.of(account.WORK).group_by("rank", "step").agg(pl.col("count").sum())
-    is_usual = pl.col("count") == pl.col("count").quantile(0.5, "lower").over("rank")
+    computed = job.of(account.WORK).group_by("rank", "step").agg(pl.col("count").sum())
+    ranks = pl.DataFrame({"rank": job.ranks}, schema={"rank": computed.schema["rank"]})
+    every = computed.select("step").unique().join(ranks, how="cross")
+    counts = every.join(computed, on=["rank", "step"], how="left", nulls_equal=True).with_columns(
+        pl.col("count").fill_null(0)
+    )
+    is_marked = pl.col("step").is_not_null()
+    is_usual = is_marked & (pl.len().over("rank", "count", is_marked) > 1) & (pl.col("count") > 0)
     is_same = pl.col("count").n_unique().over("step") == 1
-    is_end = pl.col("step").is_null() | pl.col("step").is_in([counts["step"].min(), counts["step"].max()])
-    parts = counts.filter(is_end, ~is_usual & ~is_same).select("step").unique()
+    is_end = ~is_marked | pl.col("step").is_in([counts["step"].min(), counts["step"].max()])
+    # Without steps nothing is before them.
+    is_part = is_end & ~is_usual & ~is_same & pl.lit(counts["step"].null_count() < counts.height)
+    parts = counts.filter(is_part).select("step").unique()
     is_computed = pl.col("row").is_in(_COMPUTED)
     others = job.rows.filter(is_computed).join(parts, on="step", how="anti", nulls_equal=True, maintain_order="left")
     return replace(job, rows=pl.concat([job.rows.filter(~is_computed), others]))
@@ -69,14 +78,14 @@ def in_common(job: Job) -> Job:
     """
     work = job.of(account.WORK)
     is_told_by_steps = work.is_empty() or work["step"].null_count() < work.height
-    if len(job.ranks) == 1 or is_told_by_steps or _is_xla(job):
+    if len(job.ranks) == 1 or is_told_by_steps:
         return job
     is_computed = pl.col("row").is_in(_COMPUTED)
-    bounds = _bounds(job)
-    computed = job.rows.filter(is_computed).join(bounds, on="rank", how="left", maintain_order="left")
+    bounds = pl.DataFrame() if job.visits.is_empty() else _bounds(job)
     is_bound = bounds.height == len(job.ranks) and max(*bounds["before"], *bounds["after"]) < MOST_PIECES
     if not is_bound:
         return job if _are_as_many(work, job) else replace(job, rows=job.rows.filter(~is_computed))
+    computed = job.rows.filter(is_computed).join(bounds, on="rank", how="left", maintain_order="left")
     for is_there in (pl.col("start_ns") < pl.col("since_ns"), pl.col("start_ns") >= pl.col("until_ns")):
         if not _are_as_many(computed.filter(is_there, pl.col("row") == account.WORK), job):
             computed = computed.filter(~is_there)

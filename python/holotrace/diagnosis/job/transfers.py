@@ -69,7 +69,9 @@ def causes(job: Job) -> Iterator[Candidate]:
     beside = beside.filter(~pl.col("match").is_in(pl.lit(late["match"]).implode()))
     # Of the schedule of a pipeline, by which its stages wait in messages, one that was recorded alone tells nothing.
     is_of_half = pl.col("collective").str.contains(MESSAGES) & (pl.col("absent") > 0)
-    yield from _exposed(beside.filter(~is_of_half), job, in_buckets=not is_xla)
+    # What devices do in a part of a program is no share of what they do in a step.
+    is_part = is_xla and job.of(account.WORK).is_empty()
+    yield from _exposed(beside.filter(~is_of_half & ~pl.lit(is_part)), job, in_buckets=not is_xla)
 
 
 def is_gathered(collective: object) -> bool:

@@ -42,8 +42,10 @@ from holotrace.diagnosis.rank.xla import calls as xla_calls
 from holotrace.diagnosis.rank.xla import gaps as xla_gaps
 from holotrace.diagnosis.rank.xla import held_up
 from holotrace.diagnosis.rank.xla import hosts as xla_hosts
+from holotrace.diagnosis.rank.xla import idle as xla_idle
 from holotrace.diagnosis.rank.xla import recording as xla_recording
 from holotrace.diagnosis.rank.xla import slow_work as xla_slow_work
+from holotrace.diagnosis.rank.xla import whole_runs as xla_whole_runs
 from holotrace.diagnosis.words.classes import OPERATOR, PAUSE, RUNTIME, SYNCHRONIZATION
 
 # Kinds of rows.
@@ -114,6 +116,7 @@ READS = (
     *inefficient.READS,
     *xla_slow_work.READS,
     *xla_recording.READS,
+    *xla_whole_runs.READS,
     kernels.READ,
     computed.OPERATORS,
     *held_up.READS,
@@ -224,10 +227,11 @@ def _runs_ahead(rank: RankTrace) -> bool:
 
 
 def _earlier(rank: RankTrace) -> pl.DataFrame:
-    if not _runs_ahead(rank):
+    if rank.computes_on_host:
         return _NOTHING
+    found = xla_idle.earlier(rank) if xla_gaps.is_xla(rank) else host.earlier(rank)
     lasted = pl.col("end_ns") - pl.col("start_ns")
-    return host.earlier(rank).select(row=pl.lit(EARLIER), start_ns="start_ns", at_ns="end_ns", time_ns=lasted)
+    return found.select(row=pl.lit(EARLIER), start_ns="start_ns", at_ns="end_ns", time_ns=lasted)
 
 
 def _late(rank: RankTrace) -> pl.DataFrame:
@@ -348,7 +352,7 @@ def _cores(rank: RankTrace) -> pl.DataFrame:
     if ran["device"].n_unique() <= 1:
         return _NOTHING
     lasted = (pl.col("end_ns") - pl.col("start_ns")).sum()
-    computing = kernels.computing(rank, "device", "name", "start_ns", "end_ns").lazy()
+    computing = kernels.whole(rank, "device", "name", "start_ns", "end_ns").lazy()
     by_device = computing.group_by("device", "name").agg(time_ns=lasted, count=pl.len())
     both = (by_device, CORE), (kernels.beyond_others(rank), CORES_BEYOND)
     told = [rows.with_columns(pl.col("name").cast(pl.String), row=pl.lit(row)) for rows, row in both]

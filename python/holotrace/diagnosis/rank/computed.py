@@ -11,7 +11,6 @@ from holotrace.derive import intervals
 from holotrace.derive.names import distinct
 from holotrace.diagnosis.rank import kernels
 from holotrace.diagnosis.rank.calls import beside_the_step
-from holotrace.diagnosis.rank.xla import gaps as xla_gaps
 
 OPERATORS = CPU_OPS.only("name", "external", "input_dims")
 _BEFORE_TURNS = -1
@@ -102,7 +101,7 @@ def _ends_of(rank: RankTrace, parts_at: pl.Series) -> pl.Series:
 
     Of turns another rank may have recorded too few to tell them.
     """
-    if not rank[STEPS].is_empty() or xla_gaps.is_xla(rank):
+    if not rank[STEPS].is_empty():
         return parts_at.clear()
     ends: pl.Series = pl.concat([parts_at.head(MOST_PIECES), parts_at.tail(MOST_PIECES)]).unique().sort()
     return ends

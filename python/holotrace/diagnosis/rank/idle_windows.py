@@ -104,10 +104,15 @@ def and_earlier(events: pl.DataFrame, recorded: pl.DataFrame, min_gap_ns: int) -
     return gaps.filter(~is_earlier), gaps.filter(is_earlier)
 
 
+def has_waited() -> pl.Expr:
+    """Of gaps, whether what ends each had been launched long before that, and waited in its queue."""
+    waited_ns, lasted_ns = pl.col("end_ns") - pl.col("launch_ns"), pl.col("end_ns") - pl.col("start_ns")
+    return waited_ns > pl.max_horizontal(_SOON_NS, _WAITED_RATIO * lasted_ns)
+
+
 def _begun_before(gaps: pl.DataFrame, work: pl.DataFrame) -> int | None:
     """The work that first waited in its queue for much of a gap, if nothing of that queue was recorded before it."""
-    waited_ns, lasted_ns = pl.col("end_ns") - pl.col("launch_ns"), pl.col("end_ns") - pl.col("start_ns")
-    first = gaps.filter(waited_ns > pl.max_horizontal(_SOON_NS, _WAITED_RATIO * lasted_ns)).head(1)
+    first = gaps.filter(has_waited()).head(1)
     if first.is_empty():
         return None
     next_id, at_ns = first[:, ["next_id", "end_ns"]].row(0)

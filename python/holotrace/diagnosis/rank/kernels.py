@@ -11,6 +11,7 @@ from holotrace.derive.kernel_kinds import COMPUTE
 from holotrace.derive.steps import QUEUE, is_from_before
 from holotrace.diagnosis.rank import rounds
 from holotrace.diagnosis.rank.xla import gaps as xla_gaps
+from holotrace.diagnosis.rank.xla import whole_runs as xla_whole_runs
 
 # What tells how a kernel was launched.
 HOW = ("external", "grid", "block")
@@ -33,9 +34,19 @@ def computing(rank: RankTrace, *columns: str) -> pl.DataFrame:
     return pl.DataFrame([kernels[name].filter(is_computing) for name in columns])
 
 
+def whole(rank: RankTrace, *columns: str) -> pl.DataFrame:
+    """The same without those of programs of XLA of which each device, and each rank, has recorded another part."""
+    ran = computing(rank, *{*columns, "device", "start_ns", "launch_ns"})
+    is_whole = xla_whole_runs.is_within(ran, rank) if xla_gaps.is_xla(rank) else pl.lit(value=True)
+    return ran.filter(is_whole).select(columns)
+
+
 def comparable(rank: RankTrace, *columns: str) -> pl.DataFrame:
-    """The same of those launched in the recorded steps or between them: of others each rank has recorded a part."""
-    ran = computing(rank, *{*columns, *QUEUE, "start_ns", "launch_ns"})
+    """The same of those launched in the recorded steps or between them: of others each rank has recorded a part.
+
+    So it has of programs of XLA that devices ran as its recording began, or ended.
+    """
+    ran = whole(rank, *{*columns, *QUEUE, "start_ns", "launch_ns"})
     begin, end = (pl.lit(at, pl.Int64) for at in intervals.ends(rank.cached(rounds.steps)))
     is_between = (pl.col("launch_ns") >= begin) & (pl.col("launch_ns") < end)
     return ran.filter(is_between.fill_null(value=True) & ~is_from_before()).select(columns)
@@ -48,7 +59,7 @@ def beyond_others(rank: RankTrace) -> pl.LazyFrame:
     work of healthy devices differs.
     """
     lasted = (pl.col("end_ns") - pl.col("start_ns")).sum()
-    took = computing(rank, "device", "name", "step", "start_ns", "end_ns").lazy()
+    took = whole(rank, "device", "name", "step", "start_ns", "end_ns").lazy()
     by_device = took.group_by("device", "name", "step").agg(time_ns=lasted)
     usual = pl.col("time_ns").quantile(0.5, "lower").cast(pl.Int64)
     longest = pl.col("device").sort_by("time_ns", "device", descending=[True, False]).first()

@@ -348,6 +348,11 @@ OF_XLA: Mapping[str, Class] = {
         to_know_more="Run with jax_explain_cache_misses=True (JAX) or PT_XLA_DEBUG_LEVEL=2 (PyTorch/XLA), so that the "
         "log says which argument or line made another program.",
     ),
+    classes.EARLIER: replace(
+        CLASSES[classes.EARLIER],
+        advice="Call jax.block_until_ready on the last results before the profiler starts, or start it some steps "
+        "earlier, so that all that runs is on record.",
+    ),
     classes.CHECKPOINT: replace(
         CLASSES[classes.CHECKPOINT],
         advice="Save asynchronously (orbax.checkpoint.AsyncCheckpointer; save_async of the CheckpointManager of "

@@ -15,6 +15,7 @@ from holotrace.derive.host_activities import (
     INPUT_RANGES,
     UPLOAD,
 )
+from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
 from holotrace.diagnosis.rank import host_parts, open_calls
 from holotrace.diagnosis.rank.host_parts import ALLOCATION, QUEUED
@@ -30,6 +31,7 @@ _TIMES = OPS.only("device", "plane", "line", "start_ns", "end_ns", "is_wait", "i
 READS = (OPS, RUNS, BARRIERS, *xla_sent.READS, *callers.READS, *skew.READS)
 # Shorter gaps lie between the operations of a program, where no host could help.
 MIN_GAP_NS = 100_000
+_GPU = "/device:GPU"
 # What is traced and lowered, to be looked up in a cache.
 _FROM_CACHE = "{} (read from the compilation cache)"
 # A program begins so soon after the last of its inputs is there.
@@ -60,6 +62,12 @@ def _window(rank: RankTrace) -> pl.DataFrame:
 def is_on_host(rank: RankTrace) -> bool:
     """Whether the rank's devices are threads of its host."""
     return rank[RUNS].height > 0 and bool((rank[RUNS]["plane"].cast(pl.String) == ON_HOST).all())
+
+
+def are_on_gpus(ran: pl.DataFrame) -> bool:
+    """Whether these operations, or programs, ran on GPUs."""
+    planes = distinct(ran["plane"].cast(pl.Categorical)).cast(pl.String)
+    return bool(planes.str.starts_with(_GPU).any())
 
 
 def of_programs(rank: RankTrace, *, min_gap_ns: int, by_stream: bool, input_ranges: str) -> pl.DataFrame:
@@ -154,7 +162,7 @@ def with_parts(
     host = [f"{cause}_ns" for cause in PARTS if cause != QUEUED]
     parts = pl.concat(shared).sort(*DEVICE, "stream", "start_ns")
     return (
-        parts.with_columns(_sent_ns(parts, activities, rank.cached(xla_sent.sent)))
+        parts.with_columns(sent_ns(parts, activities, rank.cached(xla_sent.sent)))
         .with_columns(pl.when(in_time).then(0).otherwise(pl.col(part)).alias(part) for part in host)
         .with_columns(upload_ns=pl.when(in_time).then("sent_ns").otherwise("upload_ns"))
         .with_columns(queued_ns=pl.col("end_ns") - pl.col("start_ns") - pl.sum_horizontal(host))
@@ -166,7 +174,7 @@ def with_parts(
     )
 
 
-def _sent_ns(gaps: pl.DataFrame, activities: pl.DataFrame, copied: pl.DataFrame) -> pl.Series:
+def sent_ns(gaps: pl.DataFrame, activities: pl.DataFrame, copied: pl.DataFrame) -> pl.Series:
     """How long data was on its way to the device in gaps that end when it is there: programs wait for their inputs."""
     sending = activities.filter(activity=UPLOAD)
     sent = pl.concat(each.select("start_ns", "end_ns") for each in (sending, copied))

@@ -9,9 +9,7 @@ import polars as pl
 
 from holotrace.core.tables import HOST_CALLS, STEPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import callers, device_time, host_activities, host_time, intervals, skew
-from holotrace.derive.collectives import BARRIER
-from holotrace.derive.device_time import DEVICE, ON_HOST
+from holotrace.derive import callers, host_activities, host_time, intervals
 from holotrace.derive.host_activities import (
     BACK_PRESSURE,
     COMPILATION,
@@ -31,7 +29,9 @@ from holotrace.diagnosis.rank import lead, open_calls, rounds
 from holotrace.diagnosis.rank.calls import around_all
 from holotrace.diagnosis.rank.host_parts import QUEUED, UNATTRIBUTED
 from holotrace.diagnosis.rank.xla import device_waits as xla_device_waits
+from holotrace.diagnosis.rank.xla import first_way as xla_first_way
 from holotrace.diagnosis.rank.xla import gaps as xla_gaps
+from holotrace.diagnosis.rank.xla import idle as xla_idle
 from holotrace.diagnosis.rank.xla import late_launches as xla_late_launches
 from holotrace.diagnosis.rank.xla import recording as xla_recording
 from holotrace.diagnosis.rank.xla import saving as xla_saving
@@ -41,8 +41,6 @@ from holotrace.diagnosis.words import classes
 
 # Rows of the account: when a host waited for its devices, and what it did between its launches and waits.
 WAITED, SPENT = "waited", "spent"
-# Between two programs a gap may be as short as what a device needs from one to the next.
-_MIN_BETWEEN_NS = 4_000
 # Between calls of functions at most so many times their own time is interpreting, and what is said then.
 _MOST_BETWEEN, _CALLER = 4, pl.format("code that calls {}", "name")
 # Programs of JAX record no code of their own by default: what is not recorded between a wait and a launch is that.
@@ -102,7 +100,7 @@ def host(rank: RankTrace) -> Host:
     class_of = rank.cached(_class_of)
     every = xla_sent.with_copies(host_time.activities(rank, INPUT_RANGES), rank)
     activities, saving = xla_saving.apart(every, class_of)
-    found = xla_gaps.with_parts(_idle(rank), activities, host_time.everywhere(activities), rank)
+    found = xla_gaps.with_parts(xla_idle.times(rank), activities, host_time.everywhere(activities), rank)
     gaps = _interpreted(found, activities, rank).with_row_index("window")
     gaps = gaps.join(_begun_by_devices(rank), on="step", how="left", maintain_order="left")
     named, asked = _with_callers(rank, xla_gaps.named(rank, activities))
@@ -119,11 +117,14 @@ def host(rank: RankTrace) -> Host:
     held = xla_device_waits.held_back(rank, activities, pl.concat([waits, saved], how="diagonal"))
     launches, spent = _launches(rank, gaps), known.clear()
     # Where devices are threads of the host, what it does beside them is no matter of launching in time.
+    asked_for = pl.concat([waits, saved], how="diagonal")
+    stops = pl.concat([_lasting_launches(rank), xla_device_waits.losing(asked_for)["returned_ns"]])
+    unknown = xla_first_way.not_recorded(rank, gaps, asked_for)
+    is_unknown = pl.col("window").is_in(pl.lit(unknown).implode())
+    known = xla_first_way.as_unrecorded(known, is_unknown)
     if not xla_gaps.is_on_host(rank) and not launches.is_empty():
         own = _own(rank, named)
-        asked_for = pl.concat([waits, saved], how="diagonal")
-        stops = pl.concat([_lasting_launches(rank), xla_device_waits.losing(asked_for)["returned_ns"]])
-        ways = xla_late_launches.begun(gaps, stops, xla_device_waits.lasting(own), asked_for)
+        ways = xla_late_launches.begun(gaps.filter(~is_unknown), stops, xla_device_waits.lasting(own), asked_for)
         late = gaps.filter(pl.col("window").is_in(pl.lit(ways["window"]).implode())).select(
             "window", "start_ns", "end_ns"
         )
@@ -140,7 +141,7 @@ def host(rank: RankTrace) -> Host:
     early = waits.filter("is_early")
     # What no launch ends is late for nothing, and threads of the host that are devices would do nothing meanwhile. What
     # has a name is the rest of a wait.
-    is_apart = pl.col("window").is_in(gaps.filter(pl.col("launch_ns").is_null())["window"].implode())
+    is_apart = pl.col("window").is_in(gaps.filter(pl.col("launch_ns").is_null())["window"].implode()) | is_unknown
     is_apart |= pl.lit(xla_gaps.is_on_host(rank)) | pl.col("responsible").is_not_null()
     is_kept = is_sent | ((pl.col("cause") == classes.UNRECORDED) & is_apart)
     has_functions = any(name.startswith(FUNCTION) for name in distinct(activities["name"].cast(pl.Categorical)))
@@ -314,45 +315,6 @@ def _begun_by_devices(rank: RankTrace) -> pl.DataFrame:
     """The steps that begin with a program, and when each does, ``begun_ns``; none where hosts mark them."""
     steps = rank[STEPS].select("step", begun_ns="start_ns")
     return steps if host_time.begin_with_programs(rank) else steps.clear()
-
-
-def _idle(rank: RankTrace) -> pl.DataFrame:
-    """When the rank stood still: all of its devices did, as one that waits for another is busy in a collective.
-
-    So is one that waits at a barrier: what keeps the others from coming is theirs.
-    """
-    runs, during = xla_gaps.program_runs(rank), xla_gaps.window(rank)
-    ops = xla_gaps.executions(rank).join(rank.cached(xla_sent.copies), on="event_id", how="anti")
-    met = skew.shifted(rank.where(xla_gaps.BARRIERS, pl.col("name") == BARRIER), rank.cached(skew.shifts))
-    busy = pl.concat([ops, runs.filter(pl.col("plane").cast(pl.String) == ON_HOST), met], how="diagonal_relaxed")
-    as_one = busy.with_columns(
-        device=pl.lit(0, pl.Int64), plane=pl.lit(None, pl.Categorical), stream=pl.lit(0, pl.Int64)
-    )
-    found = device_time.gaps(as_one, during, by=[*DEVICE, "stream"], min_gap_ns=_MIN_BETWEEN_NS)
-    # Nothing tells of what a device had begun before the recording: no operation of whole programs, nor one of those
-    # that had been launched by then, of which one may have gone on until the next.
-    launched = pl.col("launch_ns").is_not_null()
-    is_of_before = pl.lit(xla_gaps.has_only_programs(rank)) | (~launched & launched.any())
-    found = found.filter(~((pl.col("start_ns") <= during["start_ns"].min()) & is_of_before))
-    length = pl.col("end_ns") - pl.col("start_ns")
-    outside = intervals.uncovered_ns(found, intervals.union(runs))
-    # Programs last a little longer than their operations.
-    is_between = (2 * outside > length) & pl.lit(not runs.is_empty())
-    told = _ended_by_programs(found.filter((length >= xla_gaps.MIN_GAP_NS) | is_between), runs)
-    # Devices that are threads of the host begin when these have been woken.
-    is_brief = pl.lit(xla_gaps.is_on_host(rank)) & (pl.col("lasted_ns") < length)
-    return told.with_columns(is_brief=is_brief.fill_null(value=False)).drop("lasted_ns")
-
-
-def _ended_by_programs(gaps: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
-    """The gaps, those that end as a program begins with when that was launched, and not the first kernel of it.
-
-    Besides there is ``lasted_ns``, how long that ran.
-    """
-    lasted = pl.col("end_ns") - pl.col("start_ns")
-    launched = runs.group_by(end_ns="start_ns").agg(program_ns=pl.col("launch_ns").min(), lasted_ns=lasted.max())
-    told = gaps.join(launched, on="end_ns", how="left", maintain_order="left")
-    return told.with_columns(launch_ns=pl.coalesce("program_ns", "launch_ns")).drop("program_ns")
 
 
 def _interpreted(gaps: pl.DataFrame, activities: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:

@@ -1,0 +1,44 @@
+"""Which programs of XLA were recorded as a whole: recordings begin and end while devices run them."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from holotrace.core.tables import MODULES
+from holotrace.core.trace import RankTrace
+from holotrace.derive.device_time import DEVICE
+
+_RUNS = MODULES.only("module", "program", *DEVICE, "start_ns", "end_ns", "launch_ns", "op_count")
+READS = (_RUNS,)
+
+
+def is_within(ran: pl.DataFrame, rank: RankTrace) -> pl.Series:
+    """Whether each of these began within programs that were recorded as a whole, or between them.
+
+    Of the others each rank has recorded another part, and so it has of all where no program was over. Where programs
+    are not recorded at all, launches tell what is whole.
+
+    Args:
+        ran: ``device``, ``start_ns`` and ``launch_ns``.
+        rank: The rank, a profile of XLA.
+    """
+    if rank.count(_RUNS) == 0:
+        return pl.repeat(ran["launch_ns"].null_count() < ran.height, ran.height, eager=True).alias("is_within")
+    known = ran.select("device", "start_ns").join(rank.cached(_bounds), on="device", how="left", maintain_order="left")
+    is_inside = (pl.col("start_ns") >= pl.col("since_ns")) & (pl.col("start_ns") < pl.col("until_ns"))
+    within: pl.Series = known.select(is_inside.fill_null(value=False)).to_series()
+    return within
+
+
+def _bounds(rank: RankTrace) -> pl.DataFrame:
+    """By device from when until when all programs are whole, ``since_ns`` and ``until_ns``; null if never."""
+    runs = rank[_RUNS].with_columns(pl.col("device").cast(pl.Int32))
+    begun, over = pl.col("start_ns"), pl.col("end_ns")
+    most = pl.col("op_count").max().over("module", "program")
+    # A program whose launch was recorded began after that; where nobody saw that it is like others of its kind.
+    is_alike = (pl.col("op_count") == most) & (pl.len().over("module", "program") > pl.col("device").n_unique())
+    is_first = (begun == begun.min().over(DEVICE)) & pl.col("launch_ns").is_null() & ~is_alike
+    is_last = (over == over.max().over(DEVICE)) & (pl.col("op_count") < most)
+    whole = runs.with_columns(is_whole=~(is_first | is_last))
+    of_whole = pl.col("is_whole")
+    return whole.group_by("device").agg(since_ns=begun.filter(of_whole).min(), until_ns=over.filter(of_whole).max())

@@ -1,0 +1,55 @@
+"""Profiles of XLA that begin and end anywhere, at other times on each host, as those that are asked for from afar."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+import xla_jobs
+from xla_jobs import TORCH, Job
+from xla_jobs.faults import DEVICES, GPU
+
+import holotrace
+from holotrace.diagnosis.words.classes import COSTLESS, INPUT, UNRECORDED
+from quick import every
+from xplane_cut import cut
+
+HOSTS = Job(hosts=2, cores=2, steps=8, layers=2)
+HEALTHY = {
+    "of marked steps": HOSTS,
+    "of PyTorch/XLA": replace(HOSTS, framework=TORCH, sharded=True),
+    "without steps": replace(HOSTS, hosts=4, cores=1, marks=False),
+    "without hosts": replace(HOSTS, records=DEVICES, marks=False),
+    "on a GPU": replace(HOSTS, hosts=1, accelerator=GPU, host_ratio=0.2),
+    "on GPUs of two hosts": replace(HOSTS, accelerator=GPU, protos=True),
+}
+
+
+def told(folder: Path, job: Job, seed: int, share: float) -> list[tuple[str, list[int], str | None]]:
+    """The causes that are told of this share of the job, by class, ranks and what is responsible."""
+    xla_jobs.write(folder, job)
+    cut(folder, seed, share)
+    found = holotrace.open(folder).causes().filter(~pl.col("cause").is_in(COSTLESS))
+    return found.select("cause", "ranks", "responsible").rows()
+
+
+@pytest.mark.parametrize("share", every(3, [0.2, 0.12, 0.35]))
+@pytest.mark.parametrize("kind", HEALTHY)
+@pytest.mark.filterwarnings("ignore::holotrace.PartialDataWarning")
+def test_of_a_part_of_a_healthy_job_nothing_is_told(kind: str, share: float, tmp_path: Path) -> None:
+    """The host that had recorded more of a program had more work; and GPUs stood still for what ran unrecorded."""
+    for seed in range(4):
+        job = replace(HEALTHY[kind], seed=seed)
+        assert told(tmp_path / str(seed), job, seed, share) == []
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+@pytest.mark.filterwarnings("ignore::holotrace.PartialDataWarning")
+def test_what_hosts_are_in_as_recordings_begin_is_no_launching(seed: int, tmp_path: Path) -> None:
+    """Input that had begun before is not in the recording, and all that is of that gap is what launches the program."""
+    for marks in (True, False):
+        job = replace(HOSTS, hosts=1, faults=("input-of-all",), seed=seed, marks=marks, host_ratio=0.3)
+        found = told(tmp_path / str(marks), job, seed, 0.3)
+        assert {cause for cause, *_ in found} <= {INPUT, UNRECORDED}
