@@ -102,7 +102,7 @@ def parts_left(ranks: list[dict[str, list[int | None]]]) -> list[list[int]]:
 
 
 def of_rank(run: list[int], **others: list[int | None]) -> dict[str, list[int | None]]:
-    return {"parts": [0, 100, 200, 300][: len(run)], "run": [*run], "left": [100, 200, 300]} | others
+    return {"parts": [0, 100, 200, 300], "run": [*run], "left": [100, 200, 300], **others}
 
 
 @pytest.mark.parametrize(
