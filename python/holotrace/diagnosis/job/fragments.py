@@ -23,7 +23,7 @@ def without(job: Job) -> Job:
     ranks = job.of(account.LOST).group_by("step").agg(pl.col("rank").n_unique()).drop_nulls()
     lost = ranks.filter(2 * pl.col("rank") >= len(job.ranks))["step"]
     is_lost = pl.col("row").is_in(_COMPUTED) & pl.col("step").is_in(pl.lit(lost).implode()).fill_null(value=False)
-    return _of_turns(_of_ends(job if lost.is_empty() else replace(job, rows=job.rows.filter(~is_lost))))
+    return _of_ends(_of_turns(job if lost.is_empty() else replace(job, rows=job.rows.filter(~is_lost))))
 
 
 def _of_ends(job: Job) -> Job:
@@ -62,12 +62,13 @@ def _of_turns(job: Job) -> Job:
 
     Marked steps have numbers that count for all ranks.
     """
-    turns = job.of(account.WORK).group_by("rank").agg(pl.col("step").max())["step"]
-    last = turns.min()
+    turns = job.of(account.WORK).group_by("rank").agg(first=pl.col("step").min(), last=pl.col("step").max())
+    first, last = turns["first"].max(), turns["last"].min()
     if last is None or not job.of(account.STEP).is_empty():
         return job
     is_computed = pl.col("row").is_in(_COMPUTED)
-    return replace(job, rows=job.rows.filter(~is_computed | (pl.col("step") <= last).fill_null(value=False)))
+    is_of_all = pl.col("step").is_between(pl.lit(first), pl.lit(last)).fill_null(value=False)
+    return replace(job, rows=job.rows.filter(~is_computed | is_of_all))
 
 
 def in_common(job: Job) -> Job:

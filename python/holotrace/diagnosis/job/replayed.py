@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from holotrace.derive import arrivals
-from holotrace.diagnosis.job import floors, not_recorded
+from holotrace.diagnosis.job import floors, not_recorded, same_turns
 from holotrace.diagnosis.job.candidates import Job
 from holotrace.diagnosis.job.meetings import Meetings
 from holotrace.diagnosis.rank import account, pairs
@@ -29,7 +29,7 @@ class Replayed:
 
 def of_rows(rows: pl.DataFrame, windows: pl.DataFrame) -> Replayed:
     """The job by what ``account`` returns of all ranks, and of these the rows of whole recordings."""
-    come = _arrived(rows, windows)
+    rows, come = same_turns.numbered(rows, _arrived(rows, windows))
     visits = pairs.apart(_visits(come))
     offsets = dict(visits.select("rank", "clock_offset_ns").unique("rank").iter_rows())
     ranks = tuple(windows["rank"].unique().sort())
