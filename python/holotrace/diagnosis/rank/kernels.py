@@ -36,14 +36,14 @@ def computing(rank: RankTrace, *columns: str) -> pl.DataFrame:
 
 def whole(rank: RankTrace, *columns: str) -> pl.DataFrame:
     """The same without those of programs of XLA of which each device, and each rank, has recorded another part."""
-    ran = computing(rank, *{*columns, "device", "start_ns", "launch_ns"})
+    ran = computing(rank, *{*columns, "device", "start_ns", "launch_ns", "step"})
     is_whole = xla_whole_runs.is_within(ran, rank) if xla_gaps.is_xla(rank) else pl.lit(value=True)
     return ran.filter(is_whole).select(columns)
 
 
 def of_devices(rank: RankTrace, *columns: str) -> pl.DataFrame:
     """The same, and of those other programs what each device of the rank has run as often."""
-    ran = computing(rank, *{*columns, "device", "name", "start_ns", "launch_ns"})
+    ran = computing(rank, *{*columns, "device", "name", "start_ns", "launch_ns", "step"})
     if not xla_gaps.is_xla(rank):
         return ran.select(columns)
     within = xla_whole_runs.is_within(ran, rank)
