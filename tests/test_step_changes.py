@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import other_jobs
 import pytest
+import xla_jobs
 from click.testing import CliRunner
 from other_jobs import Other
 
@@ -84,6 +86,17 @@ def test_factors_add_up_to_the_step_and_say_what_it_is_lost_to(clean: Path, slow
         assert factors[side].sum() == pytest.approx(parts[side].sum(), abs=5)
     lost = dict(factors.select("name", "difference_ns").iter_rows())
     assert lost["host"] > 5_000_000 > 10 * abs(lost["communication"] + lost["balance"] + lost["copies"])
+
+
+def test_factors_that_are_known_of_one_job_only_are_not_compared(tmp_path: Path) -> None:
+    """A job whose steps and programs hosts and devices were in at other times seemed to compute nothing any more."""
+    job = xla_jobs.any_job(("function",), 5)
+    jobs = {"before": replace(job, faults=()), "after": job}
+    for name, each in jobs.items():
+        xla_jobs.write(tmp_path / name, each)
+    assert [holotrace.open(tmp_path / name).factors()["host_ratio"].null_count() > 0 for name in jobs] == [False, True]
+    table = holotrace.compare(tmp_path / "before", tmp_path / "after", by="cause")
+    assert set(table["category"]) == {"step", "cause"}
 
 
 def test_steps_cannot_be_chosen_for_causes(clean: Path) -> None:

@@ -217,8 +217,15 @@ class StepChange:
 
     @property
     def rows(self) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Parts of a step, which add up to it, and causes, whose worth overlaps: before and after."""
-        return self.before.rows, self.after.rows
+        """Parts of a step, which add up to it, and causes, whose worth overlaps: before and after.
+
+        What keeps devices from computing is compared if it is known of both.
+        """
+        rows = self.before.rows, self.after.rows
+        if self.before.factors_ns and self.after.factors_ns:
+            return rows
+        before, after = (of_job.filter(pl.col("category") != FACTOR) for of_job in rows)
+        return before, after
 
     @property
     def before_ns(self) -> float:

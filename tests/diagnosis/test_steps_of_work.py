@@ -34,16 +34,23 @@ def test_what_begins_early_on_another_queue_takes_no_work_of_the_step_before_wit
 
 def test_a_rank_computes_for_as_long_as_the_device_of_it_that_computes_longest(tmp_path: Path) -> None:
     """Devices of a pipeline compute one after the other: together they seemed to take 1.6 times what is too much."""
-    work = [("fusion.1", 0, 4), ("fusion.1", 4, 6)]
+    work = [[(0, 4), (10, 1)], [(4, 6), (10, 1)]]
+
+    def events(name: str, spans: list[tuple[int, int]]) -> list[Event]:
+        return [Event(name, begun * US * 1_000, lasts * US * 1_000) for begun, lasts in spans]
+
     planes = [
-        Plane(f"/device:TPU:{device}", [Line("XLA Ops", [Event(name, begun * US * 1_000, lasts * US * 1_000)])])
-        for device, (name, begun, lasts) in enumerate(work)
+        Plane(
+            f"/device:TPU:{device}",
+            [Line("XLA Modules", events("jit_f(7)", spans), id=2), Line("XLA Ops", events("fusion.1", spans), id=3)],
+        )
+        for device, spans in enumerate(work)
     ]
     path = tmp_path / "host.xplane.pb"
     path.write_bytes(space(*planes))
     (rows,) = holotrace.open(path).map(account.account, account.READS)
     for row in (account.SEGMENT, account.WORK):
-        assert rows.filter(row=row)["time_ns"].sum() == 6 * US
+        assert rows.filter(row=row)["time_ns"].sum() == 7 * US
 
 
 def test_the_work_that_was_launched_the_least_before_it_began_bounds_what_is_between_two_meetings(

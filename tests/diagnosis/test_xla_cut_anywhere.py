@@ -12,7 +12,7 @@ from xla_jobs import TORCH, Job
 from xla_jobs.faults import DEVICES, GPU
 
 import holotrace
-from holotrace.diagnosis.words.classes import COSTLESS, INPUT, UNRECORDED
+from holotrace.diagnosis.words.classes import COSTLESS, INPUT, SLOW_DEVICE, UNRECORDED
 from quick import every
 from xplane_cut import cut
 
@@ -53,3 +53,11 @@ def test_what_hosts_are_in_as_recordings_begin_is_no_launching(seed: int, tmp_pa
         job = replace(HOSTS, hosts=1, faults=("input-of-all",), seed=seed, marks=marks, host_ratio=0.3)
         found = told(tmp_path / str(marks), job, seed, 0.3)
         assert {cause for cause, *_ in found} <= {INPUT, UNRECORDED}
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+@pytest.mark.filterwarnings("ignore::holotrace.PartialDataWarning")
+def test_a_slow_core_is_told_by_what_each_core_of_its_host_ran_as_often(seed: int, tmp_path: Path) -> None:
+    """In as little as one step cores have recorded different parts of programs, and the same operations of others."""
+    job = replace(HOSTS, hosts=1, cores=4, faults=("slow-core",), seed=seed)
+    assert {cause for cause, *_ in told(tmp_path, job, seed, 0.14)} == {SLOW_DEVICE}

@@ -352,7 +352,7 @@ def _cores(rank: RankTrace) -> pl.DataFrame:
     if ran["device"].n_unique() <= 1:
         return _NOTHING
     lasted = (pl.col("end_ns") - pl.col("start_ns")).sum()
-    computing = kernels.whole(rank, "device", "name", "start_ns", "end_ns").lazy()
+    computing = kernels.of_devices(rank, "device", "name", "start_ns", "end_ns").lazy()
     by_device = computing.group_by("device", "name").agg(time_ns=lasted, count=pl.len())
     both = (by_device, CORE), (kernels.beyond_others(rank), CORES_BEYOND)
     told = [rows.with_columns(pl.col("name").cast(pl.String), row=pl.lit(row)) for rows, row in both]

@@ -36,9 +36,21 @@ def computing(rank: RankTrace, *columns: str) -> pl.DataFrame:
 
 def whole(rank: RankTrace, *columns: str) -> pl.DataFrame:
     """The same without those of programs of XLA of which each device, and each rank, has recorded another part."""
-    ran = computing(rank, *{*columns, "device", "start_ns", "launch_ns"})
+    ran = computing(rank, *{*columns, "device", "start_ns", "launch_ns", "step"})
     is_whole = xla_whole_runs.is_within(ran, rank) if xla_gaps.is_xla(rank) else pl.lit(value=True)
     return ran.filter(is_whole).select(columns)
+
+
+def of_devices(rank: RankTrace, *columns: str) -> pl.DataFrame:
+    """The same, and of those other programs what each device of the rank has run as often."""
+    ran = computing(rank, *{*columns, "device", "name", "start_ns", "launch_ns", "step"})
+    if not xla_gaps.is_xla(rank):
+        return ran.select(columns)
+    within = xla_whole_runs.is_within(ran, rank)
+    by_device = ran.filter(~within).group_by("name", "device").len()
+    is_same = (pl.col("len").n_unique() == 1) & (pl.len() == ran["device"].n_unique())
+    same = by_device.group_by("name").agg(is_same.alias("is_same")).filter("is_same")["name"]
+    return ran.filter(within | pl.col("name").is_in(pl.lit(same).implode())).select(columns)
 
 
 def comparable(rank: RankTrace, *columns: str) -> pl.DataFrame:
@@ -59,7 +71,7 @@ def beyond_others(rank: RankTrace) -> pl.LazyFrame:
     work of healthy devices differs.
     """
     lasted = (pl.col("end_ns") - pl.col("start_ns")).sum()
-    took = whole(rank, "device", "name", "step", "start_ns", "end_ns").lazy()
+    took = of_devices(rank, "device", "name", "step", "start_ns", "end_ns").lazy()
     by_device = took.group_by("device", "name", "step").agg(time_ns=lasted)
     usual = pl.col("time_ns").quantile(0.5, "lower").cast(pl.Int64)
     longest = pl.col("device").sort_by("time_ns", "device", descending=[True, False]).first()

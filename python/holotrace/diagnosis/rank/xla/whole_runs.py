@@ -16,14 +16,15 @@ def is_within(ran: pl.DataFrame, rank: RankTrace) -> pl.Series:
     """Whether each of these began within programs that were recorded as a whole, or between them.
 
     Of the others each rank has recorded another part, and so it has of all where no program was over. Where programs
-    are not recorded at all, launches tell what is whole.
+    are not recorded at all, launches or steps tell what is whole.
 
     Args:
-        ran: ``device``, ``start_ns`` and ``launch_ns``.
+        ran: ``device``, ``start_ns``, ``launch_ns`` and ``step``.
         rank: The rank, a profile of XLA.
     """
     if rank.count(_RUNS) == 0:
-        return pl.repeat(ran["launch_ns"].null_count() < ran.height, ran.height, eager=True).alias("is_within")
+        is_told = min(ran["launch_ns"].null_count(), ran["step"].null_count()) < ran.height
+        return pl.repeat(is_told, ran.height, eager=True).alias("is_within")
     known = ran.select("device", "start_ns").join(rank.cached(_bounds), on="device", how="left", maintain_order="left")
     is_inside = (pl.col("start_ns") >= pl.col("since_ns")) & (pl.col("start_ns") < pl.col("until_ns"))
     within: pl.Series = known.select(is_inside.fill_null(value=False)).to_series()
