@@ -215,7 +215,7 @@ def test_the_only_rank_that_was_recorded_waits_for_data_or_for_others(tmp_path: 
     for cause in found.to_dicts():
         assert cause["ranks"] == [2]
         assert cause["message"].startswith("Rank 2 waits in ")
-        assert "3 ranks of which these steps were not recorded" in cause["message"]
+        assert "3 ranks that were not recorded in these steps" in cause["message"]
         # What is computed in each of four steps could hide so much of it.
         assert cause["cost_ns"] == pytest.approx(4 * 2_000_000, rel=0.05)
 

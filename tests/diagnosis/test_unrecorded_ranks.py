@@ -129,7 +129,7 @@ def test_one_rank_of_a_job_tells_what_the_fault_of_another_costs(tmp_path: Path,
     (told,) = holotrace.open(path).causes().to_dicts()
     assert (told["cause"], told["ranks"], told["confidence"]) == (UNRECORDED_RANK, [0], "inferred")
     assert told["cost_ns"] == pytest.approx(cost_ns, rel=0.05)
-    assert "for one of 3 ranks of which these steps were not recorded" in told["message"]
+    assert "for one of 3 ranks that were not recorded in these steps" in told["message"]
 
 
 @pytest.mark.parametrize("rank", [0, 2])

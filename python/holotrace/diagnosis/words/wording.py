@@ -55,10 +55,8 @@ def awaited(what: str, absent: int, waiting: str, times_ns: tuple[int, int], *, 
 
 def _unrecorded(count: int, *, has_steps: bool) -> str:
     """Ranks that are not there; they may be in recordings of other steps, which are compared with none of these."""
-    who = "a rank" if count == 1 else f"one of {count} ranks"
-    if has_steps:
-        return f"{who} of which these steps were not recorded"
-    return f"{who} that {'was' if count == 1 else 'were'} not recorded"
+    who = "a rank that was" if count == 1 else f"one of {count} ranks that were"
+    return f"{who} not recorded{' in these steps' if has_steps else ''}"
 
 
 def pauses(what: str, meanwhile: str = "", *, is_launch: bool, is_of_all: bool = False) -> str:
