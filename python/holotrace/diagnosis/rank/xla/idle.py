@@ -53,7 +53,8 @@ def _idle_and_earlier(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:
     waits = pl.lit(_awaits_earlier(every, rank, is_gpu=is_gpu))
     # A program that is not over as the recording ends is not in it, but for the operations of it that are.
     is_last = pl.col("end_ns") >= during["end_ns"].max()
-    goes_on = is_last & pl.lit(_is_in_a_program(ops, runs))
+    is_waited_for = pl.col("start_ns") > pl.lit(rank.cached(_launched_later)["called_ns"].min(), pl.Int64)
+    goes_on = is_last & (pl.lit(_is_in_a_program(ops, runs)) | is_waited_for.fill_null(value=False))
     found = every.filter(~(is_first & (is_of_before | waits)), ~goes_on)
     # Where it seems to do nothing but copy, all else of what it does is of that.
     before = during if ops.is_empty() and is_gpu else every.filter(is_first & waits)
@@ -105,14 +106,7 @@ def _ended_by_the_last(gaps: pl.DataFrame, runs: pl.DataFrame, rank: RankTrace) 
     over_ns = runs["end_ns"].max()
     if gaps.filter(pl.col("launch_ns").is_null(), pl.col("end_ns") > over_ns).is_empty():
         return gaps
-    launches = pl.col("event_id").is_in(pl.lit(runs["launch_id"].drop_nulls()).implode())
-    names = distinct(rank.where(_CALLS, launches)["name"])
-    if names.is_empty():
-        every = distinct(rank[_CALLS.only("name")]["name"])
-        names = every.filter(every.cast(pl.String).str.contains(_LAUNCHING))
-    is_later = pl.col("name").is_in(pl.lit(names).implode())
-    is_later &= pl.col("start_ns") > pl.lit(runs["launch_ns"].max(), pl.Int64).fill_null(0)
-    later = rank.where(_CALLS, is_later).select(call_id="event_id", called_ns="start_ns").sort("called_ns")
+    later = rank.cached(_launched_later)
     told = gaps.sort("end_ns").join_asof(later, left_on="end_ns", right_on="called_ns", check_sortedness=False)
     is_it = pl.col("launch_ns").is_null() & (pl.col("end_ns") > over_ns)
     step = pl.Series(launched_in(told["called_ns"], rank[STEPS]))
@@ -121,3 +115,16 @@ def _ended_by_the_last(gaps: pl.DataFrame, runs: pl.DataFrame, rank: RankTrace) 
         launch_id=pl.when(is_it).then("call_id").otherwise("launch_id"),
         step=pl.when(is_it).then(pl.lit(step)).otherwise("step"),
     ).select(gaps.columns)
+
+
+def _launched_later(rank: RankTrace) -> pl.DataFrame:
+    """``call_id`` and ``called_ns`` of calls that launched programs after all those whose runs were recorded."""
+    runs = xla_gaps.program_runs(rank)
+    launches = pl.col("event_id").is_in(pl.lit(runs["launch_id"].drop_nulls()).implode())
+    names = distinct(rank.where(_CALLS, launches)["name"])
+    if names.is_empty():
+        every = distinct(rank[_CALLS.only("name")]["name"])
+        names = every.filter(every.cast(pl.String).str.contains(_LAUNCHING))
+    is_later = pl.col("name").is_in(pl.lit(names).implode())
+    is_later &= pl.col("start_ns") > pl.lit(runs["launch_ns"].max(), pl.Int64).fill_null(0)
+    return rank.where(_CALLS, is_later).select(call_id="event_id", called_ns="start_ns").sort("called_ns")
