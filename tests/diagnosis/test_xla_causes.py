@@ -628,11 +628,14 @@ def test_a_host_all_of_whose_devices_have_more_work_is_told_as_one(tmp_path: Pat
     assert found.filter(found["cause"].is_in(["more-work", "slow-device", "uneven-work"])).height == 1
 
 
-def test_no_cause_is_worth_more_than_the_job_where_programs_ran_at_quite_another_time() -> None:
+@pytest.mark.parametrize(("later_ns", "told"), [(-(10**15), "earlier-work"), (10**15, "unrecorded-host")])
+def test_no_cause_is_worth_more_than_the_job_where_programs_ran_at_quite_another_time(later_ns: int, told: str) -> None:
+    """What devices wait for before the first program had been launched earlier, and costs nothing."""
     rank = trace("step |11112222|\ntpu |.AA..BB.|\ncall |a...b...|")
-    earlier = rank.tables["modules"].with_columns(pl.col("start_ns", "end_ns") - 10**15)
-    job = Job.from_ranks({0: replace(rank, tables={**rank.tables, "modules": earlier})})
-    assert job.causes()["share_ratio"].max() <= 1  # type: ignore[operator]  # a column of numbers
+    shifted = rank.tables["modules"].with_columns(pl.col("start_ns", "end_ns") + later_ns)
+    (cause,) = Job.from_ranks({0: replace(rank, tables={**rank.tables, "modules": shifted})}).causes().to_dicts()
+    assert cause["cause"] == told
+    assert cause["cost_ns"] == 0 if told == "earlier-work" else 0 < cause["share_ratio"] <= 1
 
 
 def communicating(rank: int, devices: int) -> RankTrace:
