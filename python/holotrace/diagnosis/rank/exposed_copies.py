@@ -37,10 +37,11 @@ def of_rank(rank: RankTrace, *, runs_ahead: bool) -> pl.DataFrame:
     copied = every.filter(kind=MEMORY).filter(~is_within).sort("start_ns", "end_ns", "event_id")
     # Of copies that run at once the first has the time that they share.
     copies = done(copied.with_columns(pl.max_horizontal("start_ns", pl.col("end_ns").cum_max().shift(1))))
-    # While the device waits for its host a copy exposes nothing.
-    others = [rank.cached(busy.of).computing_or_communicating, rank.cached(host.late)[:, ["start_ns", "end_ns"]]]
-    alone = intervals.uncovered_ns(copies, pl.concat(others))
-    copies = copies.hstack([alone.alias("time_ns")]).filter(pl.col("time_ns") > host.MIN_GAP_NS)
+    # While the device waits for its host a copy exposes nothing; when it does is asked only if anything is exposed.
+    others = [rank.cached(busy.of).computing_or_communicating]
+    copies = _alone(copies, others)
+    if not copies.is_empty():
+        copies = _alone(copies, [*others, rank.cached(host.late)[:, ["start_ns", "end_ns"]]])
     if copies.is_empty():
         return copies
     # What a checkpoint or an input pipeline copies is theirs.
@@ -52,6 +53,12 @@ def of_rank(rank: RankTrace, *, runs_ahead: bool) -> pl.DataFrame:
     asked = named.with_columns(responsible="name", share_ns="time_ns")
     named = without(own_code.with_callers(asked, rank, "launch_id"), "responsible", "share_ns")
     return _with_delays(named, rank) if runs_ahead else named
+
+
+def _alone(copies: pl.DataFrame, others: list[pl.DataFrame]) -> pl.DataFrame:
+    """The copies that ran for longer than gaps are looked at while none of ``others`` did, with ``time_ns``."""
+    alone = intervals.uncovered_ns(copies, pl.concat(others))
+    return copies.with_columns(alone.alias("time_ns")).filter(pl.col("time_ns") > host.MIN_GAP_NS)
 
 
 def _with_cut_off(copies: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
