@@ -79,11 +79,17 @@ def test_a_device_whose_last_kernel_ends_after_the_recording_stands_still_until_
     assert [round(cost_ns / 1e6) for cost_ns in told] == [cost_ms] * bool(cost_ms)
 
 
-def test_a_gap_before_what_had_been_launched_before_the_recording_is_not_laid_to_the_host(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("steps", "before"), [((), "the recording began"), (("ProfilerStep#3",), "these steps")])
+def test_a_gap_before_what_had_been_launched_before_the_recording_is_not_laid_to_the_host(
+    tmp_path: Path, steps: tuple[str, ...], before: str
+) -> None:
     """A stage that waits for a message, whose kernel had begun before the recording, was told to wait for its host."""
     events = [event("python_function", "model.py(3): forward", 0, 20_000)]
     events += [event("kernel", "gemm", at, 1_000, correlation=at, stream=7, device=0) for at in (10, 9_000)]
     events.append(event("cuda_runtime", "cudaLaunchKernel", 9_500, 9, correlation=3))
     events.append(event("kernel", "gemm", 10_001, 8_000, correlation=3, stream=7, device=0))
+    events += [event("user_annotation", step, 0, 18_100) for step in steps]
     write_trace(tmp_path / "rank-0.json", events=events)
-    assert holotrace.open(tmp_path).causes()["cause"].to_list() == ["earlier-work"]
+    (cause,) = holotrace.open(tmp_path).causes().to_dicts()
+    assert cause["cause"] == "earlier-work"
+    assert f"what had been launched before {before}, or waited for it" in cause["message"]

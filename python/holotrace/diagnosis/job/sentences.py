@@ -43,6 +43,7 @@ def of(found: Found, words: Class, known_steps: tuple[int, ...], rank_count: int
     told = wording.LESS_AHEAD if is_of_function else wording.REPEATED if REPEATED in c.evidence else words.sentence
     taken = wording.taken(found.profiler_ns or 0, found.step_count if known_steps else 1)
     parts = _parts(c, words, rank_count) | _of_messages(c, rank_count, has_steps=bool(known_steps))
+    parts["earlier"] = wording.EARLIER_STEPS if known_steps else wording.EARLIER
     sentence = told.format(**parts, taken=taken) + wording.called_in(c.evidence.get(CALLED_IN))
     sentence += wording.BEFORE_STEPS if c.evidence.get(idle.BEFORE) else wording.when(c.steps, known_steps)
     if found.share_ratio <= floors.FLOOR_RATIO and c.cause not in COSTLESS:

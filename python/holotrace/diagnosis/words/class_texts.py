@@ -157,8 +157,7 @@ CLASSES: Mapping[str, Class] = {
         confused="Launch-bound, which is told of what hosts are late beyond that.",
     ),
     classes.EARLIER: Class(
-        "for {lasted} the device of {who} did what had been launched before the recording began, or waited for it, and "
-        "what that was is not known",
+        "for {lasted} the device of {who} did what had been launched before {earlier}, or waited for it",
         "Call torch.cuda.synchronize() before the profiler starts, or start it some steps earlier, so that all that "
         "runs is on record. If the recording was cut from a longer one, cut it where the device has nothing to do.",
         seen="The first work of a queue was launched early in the recording, but did not begin for long, and nothing "

@@ -142,6 +142,8 @@ def lasted(longest_ns: int, ranks: tuple[int, ...]) -> str:
 
 # Of a cause that no step has.
 BEFORE_STEPS = ", before the first step"
+# What the work was launched before that a device had to do first: without steps nothing earlier is on record.
+EARLIER, EARLIER_STEPS = "the recording began", "these steps"
 # Of a cause that others hide.
 HIDDEN = "; other causes hide what this costs"
 
