@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -30,7 +30,7 @@ from holotrace.diagnosis.job import (
 )
 from holotrace.diagnosis.job.candidates import Candidate, Costs, Job
 from holotrace.diagnosis.job.hidden import with_hidden
-from holotrace.diagnosis.job.meetings import Change
+from holotrace.diagnosis.job.meetings import Change, Meetings, together
 from holotrace.diagnosis.job.replayed import Replayed
 from holotrace.diagnosis.job.worth import Worth
 from holotrace.diagnosis.rank import account, recording
@@ -179,7 +179,24 @@ def _enough(costs: Costs, search: _Search) -> Costs:
     kept = with_hidden(one_cause.with_launches(kept, meetings), telling, meetings, search.floor_ns, rank_count)
     others = [pair for pair in costs if pair not in kept]
     kept = [
-        *((c, max(cost, meetings.saved_ns(c.change)) if c.change.later else cost) for c, cost in kept),
+        *((c, max(cost, _with_later_ns(c, kept, meetings)) if c.change.later else cost) for c, cost in kept),
         *less_ahead.worth_saying(others, meetings, job_ns, search.least_ratio),
     ]
     return less_ahead.without_their_launches(kept)
+
+
+def _with_later_ns(found: Candidate, kept: Costs, meetings: Meetings) -> int:
+    """What the job would gain without this cause and what it has a part in.
+
+    What hosts stand still for is told as that, also where hosts that never waited for their devices would hide it.
+    """
+    if found.cause != SYNCHRONIZATION:
+        return meetings.saved_ns(found.change)
+    told = together([c.change for c, _ in kept if c is not found]).of_hosts
+    later = {}
+    for rank, parts in found.change.later.items():
+        hidden_ns = sum(ns for _, ns in parts)
+        told_ns = sum(ns for _, ns in told.get(rank, ()))
+        left_ratio = max(0.0, 1 - told_ns / hidden_ns) if hidden_ns else 0.0
+        later[rank] = [(at, ns * left_ratio) for at, ns in parts]
+    return meetings.saved_ns(replace(found.change, later=later))
