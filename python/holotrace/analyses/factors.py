@@ -31,7 +31,7 @@ def _of_ranks(graph: JobGraph) -> pl.DataFrame:
     """Of each rank the time of its steps as recorded, as replayed and without communication, and of its devices.
 
     Returns rank, recorded_ns, replayed_ns, free_ns, met_count (collectives that met others), compute_ns, busiest_ns (of
-    the device that computed longest), worked_ns (of the one that worked longest) and before_ns.
+    the device that computed longest), worked_ns (of the one that worked longest), and those of ``_without_steps``.
     """
     moved = graph.rows.select("activity", "rank", "kind", "crossing").filter(pl.col("kind") == COMMUNICATION)
     free = Changes(own=moved.select("activity", own_ns=pl.lit(0, pl.Int64)))
@@ -48,26 +48,29 @@ def _of_ranks(graph: JobGraph) -> pl.DataFrame:
         .join(met, on="rank", how="left")
         .join(computed.rename({"covered_ns": "compute_ns", "most_ns": "busiest_ns"}), on="rank")
         .join(worked.select("rank", worked_ns="most_ns"), on="rank")
-        .join(_before(graph), on="rank", how="left")
+        .join(_without_steps(graph), on="rank", how="left")
         .with_columns(pl.col("met_count", "before_ns").fill_null(0))
     )
 
 
-def _before(graph: JobGraph) -> pl.DataFrame:
-    """How long each rank was recorded before the first work on its devices: rank and before_ns; no row with steps.
+def _without_steps(graph: JobGraph) -> pl.DataFrame:
+    """When the devices of each rank began and ended to work, on one clock, and how long it was recorded before that.
 
     What is recorded around steps is none of them; without steps it is what happened before there was work, once.
+    Returns rank, from_ns, until_ns and before_ns; no row with steps.
     """
     whole = graph.told.filter(pl.col("step").is_null())
+    times = dict.fromkeys(("from_ns", "until_ns", "before_ns"), pl.Int64())
     if whole.is_empty():
-        return pl.DataFrame(schema={"rank": graph.told.schema["rank"], "before_ns": pl.Int64})
+        return pl.DataFrame(schema={"rank": graph.told.schema["rank"], **times})
     lanes = graph.rows.shared["place"].select("rank", "is_device")
-    work = graph.rows.own.select("place", "start_ns")
-    first = lanes[work["place"]].with_columns(work["start_ns"]).filter("is_device").group_by("rank")
+    work = graph.rows.own.select("place", "start_ns", "end_ns")
+    of_devices = lanes[work["place"]].hstack(work.select("start_ns", "end_ns")).filter("is_device").group_by("rank")
     over_ns = graph.rows["end_ns"][whole["over"] // 2]
     begun = whole.select("rank", begin_ns=over_ns - pl.col("recorded_ns"))
-    found = begun.join(first.agg(pl.col("start_ns").min()), on="rank")
-    return found.select("rank", before_ns=(pl.col("start_ns") - pl.col("begin_ns")).clip(lower_bound=0))
+    found = begun.join(of_devices.agg(from_ns=pl.col("start_ns").min(), until_ns=pl.col("end_ns").max()), on="rank")
+    before_ns = (pl.col("from_ns") - pl.col("begin_ns")).clip(lower_bound=0)
+    return found.select("rank", "from_ns", "until_ns", before_ns=before_ns)
 
 
 def _covered(graph: JobGraph, kinds: Sequence[str]) -> pl.DataFrame:
@@ -151,9 +154,13 @@ def factors(graphs: Stretches) -> pl.DataFrame:
     A job without steps begins with the first work on a device: what hosts did before that was done once.
     There is no answer if the replay of the unchanged job differs by more than 5%, or if a factor would be more than 1.
     There is no answer either if no two ranks are known to have met: then the ranks are separate recordings, not one
-    job.
+    job; nor if, without steps, the devices of ranks began or ended to work at times that differ by more than that:
+    then each rank was recorded doing something else.
     """
-    found = pl.concat(graphs.map(_of_ranks)).group_by("rank").agg(pl.all().sum()).sort("rank")
+    # Without steps there is one graph, else none of these times.
+    ends = ("from_ns", "until_ns")
+    found = pl.concat(graphs.map(_of_ranks)).group_by("rank").agg(pl.col(ends).first(), pl.exclude(*ends, "rank").sum())
+    found = found.sort("rank")
     if found.is_empty():
         return pl.DataFrame(schema=factors.nothing.schema)
     job_ns, replayed_ns, replayed_free_ns, met, worked_ns = found.select(
@@ -171,6 +178,8 @@ def factors(graphs: Stretches) -> pl.DataFrame:
     is_known = job_ns > 0 and abs(replayed_ns / job_ns - 1) <= TRUSTED_RATIO
     is_known = is_known and bool(most) and most <= free_ns <= job_ns
     is_known = is_known and (computed.height == 1 or met > 0)
+    apart_ns = found.select(pl.sum_horizontal(pl.col(name).max() - pl.col(name).min() for name in ends)).item()
+    is_known = is_known and apart_ns <= TRUSTED_RATIO * job_ns
     names = ("host_ratio", "balance_ratio", "copy_ratio", "communication_ratio", "efficiency_ratio")
     parts = (worked / free_ns, mean / most, most / worked, free_ns / job_ns, mean / job_ns) if is_known else ()
     values = parts or (None,) * len(names)
