@@ -68,6 +68,20 @@ def spans(rank: RankTrace) -> pl.DataFrame:
     return rank[_XLA_CALLS].with_columns(pid="tid") if calls.is_empty() else calls
 
 
+def _names(rank: RankTrace) -> pl.Series:
+    """The name of each of ``spans``."""
+    calls = rank.cached(host_calls)
+    return (rank[_XLA_CALLS.only("name")] if calls.is_empty() else calls)["name"]
+
+
+def _kept(rank: RankTrace, column: str, is_kept: Callable[[pl.Series], pl.Series]) -> pl.DataFrame:
+    """Those of ``spans`` that are kept by what they have in a column; those of XLA are many, so only these are made."""
+    calls = rank.cached(host_calls)
+    if calls.is_empty():
+        return rank.where(_XLA_CALLS, is_kept(rank[_XLA_CALLS.only(column)][column])).with_columns(pid="tid")
+    return calls.filter(is_kept(calls[column]))
+
+
 def main_thread(rank: RankTrace) -> int:
     """The number of the thread that holds the steps, else of the one that made the most calls."""
     return open_calls.main_thread(rank.cached(host_calls))
@@ -122,11 +136,11 @@ def around_all(rank: RankTrace) -> frozenset[str]:
     So does the evaluation of a job that only evaluates, which keeps it from nothing else.
     """
     launched = not_null(rank[_LAUNCHED]["launch_ns"]).sort()
-    calls = rank.cached(spans)
-    told = [name for name in distinct(calls["name"]) if name and named(name)]
+    told = [name for name in distinct(_names(rank)) if name and named(name)]
     if launched.is_empty() or not told:
         return frozenset()
-    telling = calls.filter(among(calls["name"], told)).select(pl.col("name").cast(pl.String), "start_ns", "end_ns")
+    telling = _kept(rank, "name", lambda names: among(names, told))
+    telling = telling.select(pl.col("name").cast(pl.String), "start_ns", "end_ns")
     lasted = pl.col("end_ns") - pl.col("start_ns")
     # Most of those names are of calls that take little.
     least_ns = (launched[-1] - launched[0]) // 2
@@ -170,13 +184,13 @@ def _within(rank: RankTrace, launch_ids: pl.Series, telling: Callable[[str], str
     """Of launches within something whose name tells a class, that class and the name of the outermost."""
     if not launch_ids.count():
         return {}
-    calls = spans(rank)
     around = rank.cached(around_all)
-    told = {name: cause for name in distinct(calls["name"]) if name and (cause := telling(name)) and name not in around}
+    told = {name: cause for name in distinct(_names(rank)) if name and (cause := telling(name)) and name not in around}
     if not told:
         return {}
-    outer = _outermost(calls.filter(among(calls["name"], told)))
-    launches = calls.filter(pl.col("event_id").is_in(pl.lit(launch_ids.drop_nulls().unique()).implode()))
+    outer = _outermost(_kept(rank, "name", lambda names: among(names, told)))
+    wanted = launch_ids.drop_nulls().unique()
+    launches = _kept(rank, "event_id", lambda ids: ids.is_in(wanted.implode()))
     # Wherever a thread is within one, the last that began is the one, as none is within another.
     found = launches.lazy().sort("start_ns")
     found = found.join_asof(outer.lazy(), on="start_ns", by=["pid", "tid"], check_sortedness=False)
