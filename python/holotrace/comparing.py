@@ -43,6 +43,8 @@ COLUMNS = (
 # The profiler's own bracket around a recording.
 _RECORDING = "Trace"
 _KEY = ("name", "category")
+# Steps of another recording have other numbers and are the same operation, on the host and on the device.
+_STEP_NUMBER = r"^(ProfilerStep)#\d+$"
 
 One = int | Iterable[int] | None
 By = Literal["name", "module", "cause", "program", "operation", "scope"]
@@ -332,6 +334,8 @@ def _events(trace: RankTrace, choice: _Choice) -> pl.DataFrame:
         .group_by(_KEY)
         .agg(count=pl.len(), total_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
         .with_columns(pl.col(_KEY).cast(pl.String()))
+        .group_by(pl.col("name").str.replace(_STEP_NUMBER, "$1"), "category")
+        .agg(pl.col("count", "total_ns").sum())
         .collect()
     )
 
