@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import other_jobs
+import polars as pl
 import pytest
 import xla_jobs
 from click.testing import CliRunner
@@ -17,6 +18,7 @@ from drawing import draw
 from holotrace import sample
 from holotrace.cli import main
 from holotrace.job import Job
+from holotrace.step_changes import same_causes
 
 
 def written(folder: Path, job: Other, fault: Fault | None = None) -> Path:
@@ -246,8 +248,9 @@ def test_a_cause_on_one_more_rank_did_not_go_and_come(tmp_path: Path) -> None:
     assert row["change"] == "more"
 
 
-def test_a_cause_that_is_called_otherwise_for_want_of_stacks_did_not_come(tmp_path: Path) -> None:
-    fault = Fault("logging", 9e3, (0,))
+@pytest.mark.parametrize("kind", ["logging", "collection"])
+def test_a_cause_that_is_called_otherwise_for_want_of_stacks_did_not_come(tmp_path: Path, kind: str) -> None:
+    fault = Fault(kind, 9e3, (0,))
     jobs = [Other("ddp", ranks=2, steps=4, stacks=stacks) for stacks in (False, True)]
     before, after = (written(tmp_path / str(job.stacks), job, fault) for job in jobs)
     assert len({*(holotrace.open(job).causes()["responsible"][0] for job in (before, after))}) == 2
@@ -353,3 +356,20 @@ def test_kernels_that_take_the_place_of_others_are_told_together(tmp_path: Path)
     assert "longest kernel Cijk" in came
     assert "longest kernel void cutlass" in went
     assert not any(line.startswith(("New, ", "Gone, ")) for line in change.verdict)
+
+
+def test_a_wait_that_functions_divide_is_as_long_without_them() -> None:
+    """A server's wait shrank from 2.2 to 0.8 ms, as the rest was in functions that were too small to be told of."""
+
+    def of(*causes: tuple[str, str, int]) -> pl.DataFrame:
+        schema = {"cause": pl.String, "responsible": pl.String, "cost_per_step_ns": pl.Int64}
+        found = pl.DataFrame(list(causes), schema=schema, orient="row")
+        ranks, steps = (pl.lit([], pl.List(pl.Int64)).alias(name) for name in ("ranks", "steps"))
+        return same_causes.named(found.with_columns(ranks, steps, message="responsible"))
+
+    wait, rest = ("synchronization", "sample", 800), ("python-function", "schedule", 1_400)
+    before, after = (of(("synchronization", "rollout", 2_200)),) * 2, (of(wait), of(wait, rest))
+    joined = same_causes.joined(before, after, other_stacks=True)
+    assert [side.select("name", "total_ns").rows() for side in joined] == [[("synchronization in sample", 2_200)]] * 2
+    apart = same_causes.joined(before, after, other_stacks=False)
+    assert [side["total_ns"].to_list() for side in apart] == [[2_200], [800]]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
 import polars as pl
 
 from holotrace.core.problems import spelled
+from holotrace.diagnosis.words.classes import PAUSE, STALLING, SYNCHRONIZATION, UNRECORDED
 
+Rows = Sequence[Mapping[str, Any]]
+# What hosts do in place of launching, which functions may tell.
+_BY_STACKS = (*STALLING, SYNCHRONIZATION, PAUSE, UNRECORDED)
 _SCHEMA: dict[str, Any] = {
     "name": pl.String,
     "cause": pl.String,
@@ -51,25 +56,39 @@ def joined(
     first, second = (side.to_dicts() for side in sides)
     here, there = ({row["name"] for row in rows} for rows in (first, second))
     alone = [row for row in first if row["name"] not in there], [row for row in second if row["name"] not in here]
-    calls: dict[str, str] = {}
-    for one, other in product(*alone):
-        if known & {one["name"], other["name"]} and _is_same(one, other, other_stacks=other_stacks):
-            both = calls.get(one["name"], calls.get(other["name"], other["name"]))
-            calls[one["name"]] = calls[other["name"]] = both
+    calls = _on_other_ranks(*alone, known) | (_for_want_of_stacks(*alone, known) if other_stacks else {})
     kept = {calls.get(name, name) for name in known}
     renamed = (side.with_columns(pl.col("name").replace(calls)) for side in sides)
     was, now = (_of_names(side.filter(pl.col("name").is_in(kept))) for side in renamed)
     return was, now
 
 
-def _is_same(was: dict[str, Any], now: dict[str, Any], *, other_stacks: bool) -> bool:
-    """Whether causes of different names are one: on more or fewer ranks, or called otherwise for want of stacks."""
-    if was["cause"] != now["cause"]:
-        return False
-    if was["responsible"] == now["responsible"]:
+def _on_other_ranks(first: Rows, second: Rows, known: set[str]) -> dict[str, str]:
+    """New names of causes that are the same on more or fewer ranks."""
+    calls: dict[str, str] = {}
+    for was, now in product(first, second):
+        is_one = was["cause"] == now["cause"] and was["responsible"] == now["responsible"]
         # Without any it is all ranks.
-        return not was["ranks"] or not now["ranks"] or bool({*was["ranks"]} & {*now["ranks"]})
-    return other_stacks and was["ranks"] == now["ranks"]
+        meet = not was["ranks"] or not now["ranks"] or {*was["ranks"]} & {*now["ranks"]}
+        names: tuple[str, str] = (was["name"], now["name"])
+        if is_one and meet and known.intersection(names):
+            calls |= dict.fromkeys(names, calls.get(names[0]) or calls.get(names[1]) or names[1])
+    return calls
+
+
+def _for_want_of_stacks(first: Rows, second: Rows, known: set[str]) -> dict[str, str]:
+    """New names of causes that are called otherwise, or are more than one, where functions are known."""
+    calls: dict[str, str] = {}
+    for key in {_key(row) for row in (*first, *second)}:
+        sides = [[row["name"] for row in rows if _key(row) == key] for rows in (first, second)]
+        told = [[name for name in names if name in known] for names in sides]
+        if all(told):
+            calls |= dict.fromkeys((*sides[0], *sides[1]), told[1][0])
+    return calls
+
+
+def _key(row: Mapping[str, Any]) -> tuple[str | bool, tuple[int, ...]]:
+    return row["cause"] in _BY_STACKS or row["cause"], tuple(row["ranks"])
 
 
 def _of_names(rows: pl.DataFrame) -> pl.DataFrame:
