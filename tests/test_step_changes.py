@@ -185,6 +185,14 @@ def test_one_slow_step_may_be_chance_but_two_are_a_change() -> None:
     assert change.told.endswith("which may be chance, as it is one step: the others take 10.0 µs (before: 10.0 µs).")
     assert "as it is one step" in holotrace.step_change(once, usual).told
     assert holotrace.step_change(usual, of_steps(10, 30, 10, 30, 10)).exceeds(20)
+    # Two steps tell nothing of chance, but not which of them is usual either.
+    assert not holotrace.step_change(of_steps(10, 10), of_steps(10, 30)).exceeds(20)
+    both = holotrace.step_change(usual, of_steps(11, 11, 11, 31, 11))
+    assert both.told.endswith(
+        "longer than before, most of that in one step: the others take 11.0 µs (before: 10.0 µs)."
+    )
+    assert both.exceeds(5)
+    assert not both.exceeds(20)
 
 
 def test_every_second_step_that_became_slow_is_a_change() -> None:

@@ -115,8 +115,9 @@ class StepChange:
 
     @property
     def others_ns(self) -> tuple[float, float] | None:
-        """How long a step took before and takes after without the longest of each job; None of fewer than three."""
-        return None if self.noise_ns is None else (self.before.others_ns, self.after.others_ns)
+        """How long a step took before and takes after without the longest of each job; None where that is the only."""
+        sides = self.before, self.after
+        return (sides[0].others_ns, sides[1].others_ns) if min(side.count for side in sides) > 1 else None
 
     def exceeds(self, percent: float) -> bool:
         """Whether the step became longer by more than so many percent, and by more than it may by chance.
@@ -148,9 +149,9 @@ class StepChange:
         )
         if abs(change) <= self._chance_ns:
             return f"{said}, which may be chance: steps differ from each other by as much."
-        if self._is_of_one(change):
+        if of_one := self._of_one(change):
             other_was, other_now = map(fmt.duration, self.others_ns or ())
-            return f"{said}, which may be chance, as it is one step: the others take {other_now} (before: {other_was})."
+            return f"{said}, {of_one}: the others take {other_now} (before: {other_was})."
         known = f"; by chance it may differ by {fmt.duration(noise)}" if noise else ""
         return f"{said}{known}."
 
@@ -169,10 +170,13 @@ class StepChange:
             "job is faster; mark the steps of both (PyTorch: profiler.step())."
         )
 
-    def _is_of_one(self, change_ns: float) -> bool:
-        """Whether a single step made the mean longer, or shorter."""
+    def _of_one(self, change_ns: float) -> str:
+        """That a single step made the mean longer, or shorter; empty where others did."""
         was, now = self.others_ns or (self.before_ns, self.after_ns)
-        return (now - was if change_ns > 0 else was - now) <= self._chance_ns
+        of_others_ns = now - was if change_ns > 0 else was - now
+        if of_others_ns <= self._chance_ns:
+            return "which may be chance, as it is one step"
+        return "most of that in one step" if of_others_ns < abs(change_ns) / 2 else ""
 
     @cached_property
     def verdict(self) -> tuple[str, ...]:
