@@ -318,9 +318,9 @@ def test_few_steps_tell_nothing_of_chance() -> None:
 def test_recordings_without_steps_are_compared_as_wholes_and_with_none_that_has() -> None:
     whole, longer = draw("host |A...|\ncompute |AAAA|"), draw("host |A.....|\ncompute |AAAAAA|")
     assert holotrace.step_change(whole, longer).told.startswith("The recording takes 6.00 µs on average, 2.00 µs (50%)")
-    with pytest.raises(holotrace.InputError, match="marked steps"):
+    with pytest.raises(holotrace.InputError, match=r"only the job after .*has marked steps"):
         holotrace.step_change(whole, of_steps(4, 4))
-    with pytest.raises(holotrace.InputError, match="no work on devices"):
+    with pytest.raises(holotrace.InputError, match=r"the job before .*has no work on devices"):
         holotrace.step_change(draw("host |AAAA|"), whole)
 
 

@@ -165,8 +165,9 @@ def step_change(before: Job | Paths, after: Job | Paths, *, ranks: One = None, a
     jobs = _opened(before, ranks), _opened(after, ranks if after_ranks is None else after_ranks)
     change = step_changes.between(*map(_step, jobs))
     sides = [
-        (job.found.title or "one of the jobs", side)
-        for job, side in zip(jobs, (change.before, change.after), strict=True)
+        # Recordings of one job often lie in folders of one name.
+        (f"the job {which} ({job.found.title})" if job.found.title else f"the job {which}", side)
+        for which, job, side in zip(("before", "after"), jobs, (change.before, change.after), strict=True)
     ]
     for name, side in sides:
         if side.times.is_empty():
