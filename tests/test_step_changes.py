@@ -381,3 +381,12 @@ def test_a_wait_that_functions_divide_is_as_long_without_them() -> None:
     assert [side.select("name", "total_ns").rows() for side in joined] == [[("synchronization in sample", 2_200)]] * 2
     apart = same_causes.joined(before, after, other_stacks=False)
     assert [side["total_ns"].to_list() for side in apart] == [[2_200], [800]]
+
+
+def test_the_only_rank_of_each_job_may_have_another_number(tmp_path: Path) -> None:
+    """The cause of the one was gone, and that of the other was new."""
+    job = written(tmp_path / "job", Other("ddp", ranks=2, steps=4), Fault("logging", 9e3))
+    change = holotrace.step_change(job, job, ranks=0, after_ranks=1)
+    causes = [side.tables["causes"]["ranks"].to_list() for side in (change.before, change.after)]
+    assert causes == [[[0]], [[1]]]
+    assert change.verdict == (change.told,)

@@ -149,6 +149,9 @@ class Step:
             of_later = pl.col("cost_per_step_ns") * (self.count + 1) // self.count
             found = found.filter((pl.col("steps").list.len() != 1) | is_later)
             found = found.with_columns(cost_per_step_ns=pl.when(is_later).then(of_later).otherwise("cost_per_step_ns"))
+        if self.rank_count == 1:
+            # Another job's only rank may have another number.
+            found = found.with_columns(ranks=pl.lit([], pl.List(pl.Int64)))
         return same_causes.named(found)
 
     def tells(self, column: str) -> bool:
