@@ -15,7 +15,7 @@ from other_jobs.faults import KINDS, Fault, Other, Truth, can_have, planted
 from other_jobs.loops import LOOPS, begin, compiled, end_of_step
 from other_jobs.ranks import COMPUTE, MAIN, Event, Meeting, Rank, Waiting
 
-__all__ = ["KINDS", "LOOPS", "Other", "Truth", "can_have", "write"]
+__all__ = ["KINDS", "LOOPS", "Fault", "Other", "Truth", "can_have", "write"]
 
 
 def _run(r: Rank) -> Waiting:
@@ -63,9 +63,9 @@ def _length(ranks: list[Rank]) -> float:
     return max(event.end for rank in ranks for event in rank.events if event.thread < 0 or event.name) - 1_000
 
 
-def write(folder: Path, job: Other) -> Truth:
-    """Writes the job's traces, and says what is wrong with it."""
-    fault = planted(job)
+def write(folder: Path, job: Other, fault: Fault | None = None) -> Truth:
+    """Writes the job's traces, and says what is wrong with it: this fault, or that of the job."""
+    fault = fault or planted(job)
     ranks = _simulated(job, fault)
     clocks = job.random("clocks")
     for rank in ranks:

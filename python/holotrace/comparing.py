@@ -43,6 +43,8 @@ COLUMNS = (
 # The profiler's own bracket around a recording.
 _RECORDING = "Trace"
 _KEY = ("name", "category")
+# Steps of another recording have other numbers and are the same operation, on the host and on the device.
+_STEP_NUMBER = r"^(ProfilerStep)#\d+$"
 
 One = int | Iterable[int] | None
 By = Literal["name", "module", "cause", "program", "operation", "scope"]
@@ -163,8 +165,9 @@ def step_change(before: Job | Paths, after: Job | Paths, *, ranks: One = None, a
     jobs = _opened(before, ranks), _opened(after, ranks if after_ranks is None else after_ranks)
     change = step_changes.between(*map(_step, jobs))
     sides = [
-        (job.found.title or "one of the jobs", side)
-        for job, side in zip(jobs, (change.before, change.after), strict=True)
+        # Recordings of one job often lie in folders of one name.
+        (f"the job {which} ({job.found.title})" if job.found.title else f"the job {which}", side)
+        for which, job, side in zip(("before", "after"), jobs, (change.before, change.after), strict=True)
     ]
     for name, side in sides:
         if side.times.is_empty():
@@ -332,6 +335,8 @@ def _events(trace: RankTrace, choice: _Choice) -> pl.DataFrame:
         .group_by(_KEY)
         .agg(count=pl.len(), total_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
         .with_columns(pl.col(_KEY).cast(pl.String()))
+        .group_by(pl.col("name").str.replace(_STEP_NUMBER, "$1"), "category")
+        .agg(pl.col("count", "total_ns").sum())
         .collect()
     )
 

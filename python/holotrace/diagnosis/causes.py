@@ -23,9 +23,9 @@ _CRITICAL_RATIO = 0.2
 _INFERRED = (QUEUED, PAUSE, UNRECORDED, EARLIER)
 
 
-def table(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> pl.DataFrame:
+def table(rows: pl.DataFrame, unprofiled_ns: int | None = None, part: float = 1.0) -> pl.DataFrame:
     """The causes as a table, dearest first: see the columns of the analysis; arguments as of ``of_rows``."""
-    found, joint_ns = search.of_rows(rows, unprofiled_ns)
+    found, joint_ns = search.of_rows(rows, unprofiled_ns, part)
     steps = tuple(rows.filter(pl.col("row") == account.STEP)["step"].unique().sort())
     count = rows["rank"].n_unique()
     words = _words(rows)

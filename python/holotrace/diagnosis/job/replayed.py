@@ -27,8 +27,11 @@ class Replayed:
     lasted_ns: int
 
 
-def of_rows(rows: pl.DataFrame, windows: pl.DataFrame) -> Replayed:
-    """The job by what ``account`` returns of all ranks, and of these the rows of whole recordings."""
+def of_rows(rows: pl.DataFrame, windows: pl.DataFrame, least_ratio: float = floors.FLOOR_RATIO) -> Replayed:
+    """The job by what ``account`` returns of all ranks, and of these the rows of whole recordings.
+
+    What costs no more than ``least_ratio`` of it is not looked for.
+    """
     rows, come = same_turns.numbered(rows, _arrived(rows, windows))
     visits = pairs.apart(_visits(come))
     offsets = dict(visits.select("rank", "clock_offset_ns").unique("rank").iter_rows())
@@ -38,7 +41,7 @@ def of_rows(rows: pl.DataFrame, windows: pl.DataFrame) -> Replayed:
     waiting = {*rows.filter(pl.col("row") == SPENT)["rank"]}
     meetings = Meetings(visits, ends, offsets, late=late(rows, visits), waits=_waits(rows), waiting=waiting)
     lasted_ns = meetings.lasted_ns(starts)
-    job = not_recorded.told_by_others(Job(rows, visits, ranks, int(floors.FLOOR_RATIO * lasted_ns)))
+    job = not_recorded.told_by_others(Job(rows, visits, ranks, int(least_ratio * lasted_ns)))
     return Replayed(job, come, meetings, min(starts.values()), lasted_ns)
 
 

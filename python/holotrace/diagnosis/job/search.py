@@ -70,13 +70,16 @@ class _Search:
     job_ns: int
     # Launching that costs less may be the profiler's.
     unsure_ns: float
+    # Which part of what a cause has to cost is enough.
+    part: float
 
     @property
     def floor_ns(self) -> float:
-        return floors.FLOOR_RATIO * self.job_ns
+        return self.part * floors.FLOOR_RATIO * self.job_ns
 
     def least_ratio(self, candidate: Candidate) -> float:
-        return floors.least_ratio_of_job(candidate, rank_count=len(self.job.ranks), windows=self.windows)
+        least = floors.least_ratio_of_job(candidate, rank_count=len(self.job.ranks), windows=self.windows)
+        return self.part * least
 
     def is_enough(self, candidate: Candidate, cost_ns: int) -> bool:
         """Whether it is told by itself."""
@@ -84,7 +87,7 @@ class _Search:
         return cost_ns > max(self.least_ratio(candidate) * self.job_ns, unsure_ns)
 
 
-def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[Found], int]:
+def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None, part: float = 1.0) -> tuple[list[Found], int]:
     """The causes, dearest first, and what the job would gain without all of them together.
 
     What is worth knowing and costs nothing comes last: how much recording itself takes, and what was not recorded.
@@ -93,13 +96,14 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
         rows: What ``account`` returns of all ranks.
         unprofiled_ns: How long a step takes without the profiler, which slows down hosts; by default what the
             recorder measured, if it did.
+        part: Causes are found from this part on of what they have to cost to be told.
     """
     windows = rows.filter(pl.col("row") == account.WINDOW)
     if windows.is_empty():
         return [], 0
     unprofiled_ns = profiled.measured_ns(rows) if unprofiled_ns is None else unprofiled_ns
     rows = less_recorded.rows(profiled.alike(rows) if unprofiled_ns is None else profiled.as_launching(rows))
-    replay = replayed.of_rows(rows, windows)
+    replay = replayed.of_rows(rows, windows, part * floors.FLOOR_RATIO)
     job, meetings = replay.job, replay.meetings
     hosts = list(idle.causes(job))
     hosts += less_ahead.causes(job, hosts)
@@ -108,7 +112,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     # What hosts take without the profiler is not known call by call.
     room_ns = job_ns if profiler_ns else job_ns - worth.own_ns(rows, meetings, job_ns)
     unsure_ns = recording.UNSURE_RATIO * (profiler_ns or 0) if unprofiled_ns is None else 0
-    search = _Search(windows, job, Worth(meetings, room_ns), job_ns, unsure_ns)
+    search = _Search(windows, job, Worth(meetings, room_ns), job_ns, unsure_ns, part)
     kept, joint_ns = _told(search, _every(replay, hosts))
     ranges = [(pair, search.worth.last(pair, kept, joint_ns)) for pair in kept]
     whole, step_count = (job_ns, profiler_ns, replay.begun_ns), xla_steps.of_changes(rows)

@@ -1,0 +1,113 @@
+"""What is asked of each job whose steps are compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from holotrace.analyses.causes import causes
+from holotrace.analyses.factors import factors
+from holotrace.analyses.time_breakdown import time_breakdown
+from holotrace.core.analysis import Analysis, per_job, per_rank
+from holotrace.core.charts import Bar, Ranking
+from holotrace.core.schema import Column, Unit, empty
+from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS, PYTHON_CALLS, RANK, STEPS
+from holotrace.core.trace import RankTrace
+from holotrace.derive.kernel_kinds import COMPUTE, IS_WORK
+from holotrace.diagnosis.causes import table as found
+from holotrace.diagnosis.rank import account
+
+# What XLA numbers anew with every compilation.
+_NUMBER = r"\.\d+$"
+_WORK = DEVICE_EVENTS.only("name", "kind", "device", "start_ns", "end_ns", "step")
+_LAUNCHED = DEVICE_EVENTS.only("start_ns", "end_ns", "step")
+# Of what a cause has to cost to be told: from here on it is known of a job that it has it, too.
+_PART = 0.2
+_FUNCTIONS, _OPERATORS = PYTHON_CALLS.only("event_id"), CPU_OPS.only("input_dims")
+
+
+@per_rank(
+    columns=(
+        Column("name", Unit.TEXT, "Kernel, or operator of a host that computes, without the number that XLA gives it"),
+        Column("total_ns", Unit.NS, "Time of its runs on the mean device of the rank, from its first step to its last"),
+        Column("run_count", Unit.FLOAT, "Number of these runs on the mean device of the rank"),
+        Column("first_ns", Unit.NS, "Time of those in the first step"),
+        Column("first_count", Unit.FLOAT, "Number of those in the first step"),
+        Column("of_hosts", Unit.BOOL, "Whether hosts compute"),
+    ),
+    reads=(_WORK,),
+    chart=Ranking(x="name", y=("total_ns",), title="Computing by name"),
+)
+def computed(rank: RankTrace) -> pl.DataFrame:
+    """How long each kernel that computes ran in steps; in the whole recording where none are marked."""
+    work = rank[_WORK].filter(IS_WORK)
+    own = work.drop_nulls("step").group_by("step").agg(pl.col("start_ns").min(), pl.col("end_ns").max()).sort("step")
+    if not own.is_empty():
+        # Steps are cut where their work ends, as those of `time_breakdown` are.
+        work = work.filter(pl.col("start_ns").is_between(own["start_ns"][0], own["end_ns"].max(), closed="left"))
+    is_first = pl.col("start_ns") < pl.lit(own["end_ns"].first(), pl.Int64)
+    computing = work.filter(pl.col("kind") == COMPUTE)
+    devices = max(1, computing["device"].n_unique())
+    took = pl.col("end_ns") - pl.col("start_ns")
+    # A name has many runs; that of XLA has one for each number.
+    named = computing.group_by("name").agg(
+        total_ns=took.sum(), run_count=pl.len(), first_ns=took.filter(is_first).sum(), first_count=is_first.sum()
+    )
+    name = pl.col("name").cast(pl.String).str.replace(_NUMBER, "")
+    return named.group_by(name).agg(
+        (pl.col("total_ns", "first_ns").sum() / devices).round().cast(pl.Int64),
+        pl.col("run_count", "first_count").sum() / devices,
+        of_hosts=pl.lit(rank.computes_on_host),
+    )
+
+
+@per_rank(
+    columns=(
+        Column("step", Unit.STEP, "The first step that is marked and has work on a device"),
+        Column("first_idle_ns", Unit.NS, "How long the device has nothing to do from its mark to its first work"),
+    ),
+    reads=(STEPS, _LAUNCHED),
+    chart=Ranking(x="rank", y=("first_idle_ns",), title="Idle before the first step's work"),
+)
+def first_idle(rank: RankTrace) -> pl.DataFrame:
+    """How long devices wait for the first work of the first step."""
+    work = rank[_LAUNCHED]
+    own = work.drop_nulls("step").group_by("step").agg(own_ns=pl.col("start_ns").min())
+    first = rank[STEPS].select("step", "start_ns").join(own, on="step").sort("start_ns").head(1)
+    # Work that was launched before the mark may still run.
+    earlier = work.filter(pl.col("start_ns") < pl.lit(first["own_ns"].min(), pl.Int64))["end_ns"].max()
+    idle = pl.col("own_ns") - pl.max_horizontal("start_ns", pl.lit(earlier, pl.Int64))
+    return first.select("step", first_idle_ns=idle.clip(lower_bound=0))
+
+
+@per_rank(
+    columns=(
+        Column("stack_count", Unit.COUNT, "Number of Python calls that were recorded"),
+        Column("shape_count", Unit.COUNT, "Number of operators whose shapes were recorded"),
+    ),
+    reads=(_FUNCTIONS, _OPERATORS),
+    chart=Ranking(x="rank", y=("stack_count",), title="Python calls"),
+)
+def recorded(rank: RankTrace) -> pl.DataFrame:
+    """What a recording tells causes by that another may not have."""
+    shapes = rank[_OPERATORS]["input_dims"]
+    return pl.DataFrame({"stack_count": [rank[_FUNCTIONS].height], "shape_count": [shapes.len() - shapes.null_count()]})
+
+
+@per_job(
+    part=account.account,
+    part_columns=account.COLUMNS,
+    columns=causes.columns,
+    reads=account.READS,
+    chart=Bar(x="cause", y=("cost_ns",), title="What the job would gain without each cause"),
+)
+def small_causes(rows: pl.DataFrame) -> pl.DataFrame:
+    """The causes, also those that cost too little to be told: one that is told of another job may be here, too."""
+    table = found(rows, part=_PART)
+    return table if not table.is_empty() else empty((RANK, *causes.columns))
+
+
+# What is asked of each job, in one reading.
+ASKED: tuple[Analysis[Any], ...] = (time_breakdown, first_idle, factors, causes, small_causes, computed, recorded)
+OPTIONS = {time_breakdown.name: {"by_step": True}}
