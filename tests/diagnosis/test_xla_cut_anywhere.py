@@ -83,3 +83,24 @@ def test_code_that_only_waits_for_results_is_not_told_beside_its_waits(tmp_path:
     """In a range that few steps have nothing but a result was read: what came after it was told by its name."""
     job = replace(HOSTS, framework=TORCH, faults=("result",), seed=6)
     assert [cause for cause, *_ in told(tmp_path, job, 6, 0.6)] == [SYNCHRONIZATION]
+
+
+@pytest.mark.parametrize(("fault", "seed"), [("longer", 2), ("longer", 3), ("slow-core", 2)])
+@pytest.mark.filterwarnings("ignore::holotrace.PartialDataWarning")
+def test_a_device_takes_longer_also_in_what_had_been_launched_before(fault: str, seed: int, tmp_path: Path) -> None:
+    """Of what hosts that are ahead had launched before the recording no step is known: of a half nothing was said."""
+    job = replace(HOSTS, hosts=4, cores=1, noise=0.005, faults=(fault,), seed=seed)
+    (truth,), whole_us = xla_jobs.write(tmp_path, job)
+    cut(tmp_path, seed, 0.6)
+    found = holotrace.open(tmp_path).causes().row(0, named=True)
+    assert (found["cause"], found["ranks"]) == (truth.kind.cause, [*truth.ranks])
+    assert found["share_ratio"] == pytest.approx(truth.cost_us / whole_us, rel=0.2)
+
+
+@pytest.mark.filterwarnings("ignore::holotrace.PartialDataWarning")
+def test_devices_are_not_idle_in_steps_of_hosts_that_are_further_ahead_than_the_recording_is_long(
+    tmp_path: Path,
+) -> None:
+    """All had one step of 1.5 ms in common, whose program ran later: the operation then under way was a gap."""
+    job = replace(HOSTS, hosts=4, cores=1, noise=0.005, faults=("slow-core",), reads_previous=False)
+    assert {cause for cause, *_ in told(tmp_path, job, 1, 0.6)} <= {SLOW_DEVICE}
