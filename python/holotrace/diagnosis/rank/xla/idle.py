@@ -56,7 +56,7 @@ def _idle_and_earlier(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:
     is_waited_for = pl.col("start_ns") > pl.lit(rank.cached(_launched_later)["called_ns"].min(), pl.Int64)
     goes_on = is_last & (pl.lit(_is_in_a_program(ops, runs)) | is_waited_for.fill_null(value=False))
     # So it does in a program that had begun before, until the next operation of that.
-    is_in_one = ~launched & (pl.col("end_ns") < pl.lit(runs["start_ns"].min(), pl.Int64)).fill_null(not is_gpu)
+    is_in_one = ~launched & (pl.col("end_ns") < pl.lit(runs["start_ns"].min(), pl.Int64)).fill_null(value=True)
     found = every.filter(~(is_first & (is_of_before | is_in_one | waits)), ~goes_on)
     # Where it seems to do nothing but copy, all else of what it does is of that.
     before = during if ops.is_empty() and is_gpu else every.filter(is_first & waits)
