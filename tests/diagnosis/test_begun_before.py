@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import holotrace
+from drawing import US, draw
 from holotrace.core.tables import DEVICE_EVENTS
 from holotrace.diagnosis.rank import account
 from holotrace.loading.of_steps import OfSteps
@@ -117,3 +118,15 @@ def test_a_device_that_does_what_was_launched_before_has_no_idle_time_to_explain
     job = holotrace.open(tmp_path)
     assert job.causes()["cause"].to_list() == ["earlier-work"] * is_told
     assert [finding.message for finding in job.findings() if finding.severity != "info"] == []
+
+
+def test_a_device_is_not_idle_as_a_recording_ends_with_a_program_that_was_launched_in_time() -> None:
+    """In the steps that all have nothing is of what was launched last: it seemed to do nothing for 30 of 183 ms."""
+    job = draw(f"""
+        step |{"1" * 1000}{"2" * 1000}{"3" * 1000}|
+        tpu  |{"A" * 990}{"." * 10}{"B" * 990}{"." * 1010}|
+        call |a{"." * 600}b{"." * 98}{"L" * 100}{"." * 2200}|
+        L = Execute
+    """)
+    (rows,) = job.map(account.account, account.READS)
+    assert rows.filter(row=account.GAP)["time_ns"].to_list() == [10 * US]

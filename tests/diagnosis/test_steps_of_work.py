@@ -6,11 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pytest
 
 import holotrace
 from drawing import US, draw
+from holotrace.core.tables import MODULES
+from holotrace.core.trace import RankTrace
 from holotrace.diagnosis.job.candidates import when
 from holotrace.diagnosis.rank import account
+from holotrace.diagnosis.rank.xla import whole_runs as xla_whole_runs
 from trace_files import write_trace
 from xplane_files import Event, Line, Plane, space
 
@@ -85,3 +89,13 @@ def test_what_is_nearly_all_between_steps_is_of_no_step() -> None:
     assert when(table, "time_ns") == ()
     assert when(table.tail(2), "time_ns") == ()
     assert when(table.with_columns(time_ns=pl.Series([60, 0, 40])), "time_ns") == (7,)
+
+
+@pytest.mark.parametrize(("known", "is_whole"), [({"step": 1}, True), ({"launch_ns": 5}, True), ({}, False)])
+def test_without_programs_a_launch_or_a_step_tells_what_is_whole(known: dict[str, int], is_whole: bool) -> None:
+    """Of operations of which only the steps are known nothing was compared."""
+    ran = pl.DataFrame(
+        [{"device": 0, "start_ns": 10, "launch_ns": None, "step": None} | known],
+        schema=dict.fromkeys(("device", "start_ns", "launch_ns", "step"), pl.Int64),
+    )
+    assert xla_whole_runs.is_within(ran, RankTrace(0, {MODULES.name: MODULES.empty()})).to_list() == [is_whole]

@@ -11,6 +11,7 @@ from holotrace.diagnosis.words.classes import LAUNCH
 
 MS = 1_000_000
 WAITS = pl.DataFrame(schema={"began_ns": pl.Int64, "returned_ns": pl.Int64})
+NEVER = pl.Series([], dtype=pl.Int64)
 
 
 def test_ways_over_many_short_programs_do_not_grow_with_their_number() -> None:
@@ -19,8 +20,8 @@ def test_ways_over_many_short_programs_do_not_grow_with_their_number() -> None:
     numbers = pl.Series(range(1, count + 1))
     gaps = pl.DataFrame({"window": numbers, "start_ns": numbers * MS, "end_ns": numbers * MS + 500_000})
     gaps = gaps.with_columns(launch_ns=pl.col("end_ns") - 1)
-    own = pl.DataFrame({"start_ns": numbers * MS - 900_000, "end_ns": numbers * MS - 200_000})
-    ways = xla_late_launches.begun(gaps, pl.Series([0]), own, WAITS.clear())
+    own = pl.DataFrame({"name": "f", "start_ns": numbers * MS - 900_000, "end_ns": numbers * MS - 200_000})
+    ways = xla_late_launches.begun(gaps, pl.Series([0]), own, WAITS.clear(), NEVER)
     assert (ways.height, ways["start_ns"][0], ways["end_ns"][-1]) == (count, 0, count * MS)
     assert xla_late_launches.cut(ways, own).height < 150 * count
 
@@ -37,9 +38,21 @@ def test_a_host_that_waits_as_its_device_runs_dry_is_not_on_its_way_unless_it_on
 ) -> None:
     """A function that a program calls back was told a second time, in the gap after that program."""
     gaps = pl.DataFrame({"window": [0], "start_ns": [5 * MS], "end_ns": [7 * MS], "launch_ns": [7 * MS - 1]})
-    own = pl.DataFrame({"start_ns": [1 * MS], "end_ns": [2 * MS]})
+    own = pl.DataFrame({"name": ["f"], "start_ns": [1 * MS], "end_ns": [2 * MS]})
     waits = pl.DataFrame({"began_ns": [began_ns], "returned_ns": [5 * MS + 400_000]})
-    assert xla_late_launches.begun(gaps, pl.Series([0]), own, waits).select("start_ns", "end_ns").rows() == ways
+    found = xla_late_launches.begun(gaps, pl.Series([0]), own, waits, NEVER)
+    assert found.select("start_ns", "end_ns").rows() == ways
+
+
+@pytest.mark.parametrize(("over_ns", "ways"), [(3 * MS - 50_000, []), (1 * MS, [(3 * MS, 5 * MS)])])
+def test_what_ends_as_its_device_runs_dry_only_once_does_not_wait_for_it(
+    over_ns: int, ways: list[tuple[int, int]]
+) -> None:
+    """A function of 14.8 ms ended 58 µs after its device had: what the host did next was told, of which it was late."""
+    gaps = pl.DataFrame({"window": [0], "start_ns": [5 * MS], "end_ns": [7 * MS], "launch_ns": [7 * MS - 1]})
+    own = pl.DataFrame({"name": ["f", "f"], "start_ns": [2 * MS, 4 * MS], "end_ns": [3 * MS, 5 * MS + 58_000]})
+    found = xla_late_launches.begun(gaps, pl.Series([3 * MS]), own, WAITS, pl.Series([over_ns]))
+    assert found.select("start_ns", "end_ns").rows() == ways
 
 
 def test_what_takes_longest_on_the_way_to_a_launch_is_named() -> None:

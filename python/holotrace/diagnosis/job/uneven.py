@@ -43,6 +43,8 @@ _LOOKUP = "(?i)embedding"
 _OF_MOST_RATIO = 0.1
 # Stages that do no more than so many different things, as a forward and a backward pass, may do unequal work in them.
 _FEW_KINDS = 2
+# Of what a rank has beyond others in one step it has so much in any, if it has it in all.
+_STEADY_RATIO = 0.75
 # What one stage has too much is as much as another's if it is so large a part of it.
 _ALIKE_STAGES_RATIO = 0.5
 
@@ -106,7 +108,7 @@ def _among(job: Job, whole: Job) -> Iterator[Candidate]:
         is_even = cause == PIPELINE or is_slow_everywhere or has_more_everywhere
         every = (evenly if is_even else parts).filter(pl.col("rank").is_in(ranks))
         share = tokens.beyond_even(job, kinds, ranks, name) if cause == EXPERTS else 1.0
-        if is_even or cause == SLOW_DEVICE:
+        if is_even or cause == SLOW_DEVICE or (cause == MORE_WORK and _is_steady(mine)):
             every = with_rest(every, fragments.computed(whole).filter(pl.col("rank").is_in(ranks)))
         own = every.with_columns(pl.col("part_ns") * share)
         found = candidate(
@@ -123,6 +125,13 @@ def _among(job: Job, whole: Job) -> Iterator[Candidate]:
             continue
         found = tokens.with_exchanges(found, job) if cause == EXPERTS else more_calls.with_launches(found, kinds, job)
         yield from also_slow.apart(found, every, kinds, share)
+
+
+def _is_steady(beyond: pl.DataFrame) -> bool:
+    """Whether ranks take as much longer in each of several steps: so they do in those that cannot be compared."""
+    ratios = beyond.filter(pl.col("time_ns") > 0).select("rank", "step", ratio=pl.col("beyond_ns") / pl.col("time_ns"))
+    least, most = ratios.select(least=pl.col("ratio").min(), most=pl.col("ratio").max()).row(0)
+    return ratios["step"].n_unique() > 1 and least > _STEADY_RATIO * most
 
 
 def _together(

@@ -342,8 +342,8 @@ def _beside(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
 
 
 def _before(rank: RankTrace, edges: pl.Series) -> tuple[pl.DataFrame, ...]:
-    found = () if xla_gaps.is_xla(rank) else (computed.before_launches(rank, edges),)
-    return tuple(before.with_columns(row=pl.lit(BEFORE)) for before in found if not before.is_empty())
+    found = computed.before_launches(rank, edges)
+    return () if found.is_empty() else (found.with_columns(row=pl.lit(BEFORE)),)
 
 
 def _cores(rank: RankTrace) -> pl.DataFrame:

@@ -11,6 +11,7 @@ from holotrace.derive import intervals
 from holotrace.derive.names import distinct
 from holotrace.diagnosis.rank import kernels
 from holotrace.diagnosis.rank.calls import beside_the_step
+from holotrace.diagnosis.rank.xla import gaps as xla_gaps
 
 OPERATORS = CPU_OPS.only("name", "external", "input_dims")
 _BEFORE_TURNS = -1
@@ -42,17 +43,28 @@ def between_meetings(rank: RankTrace, edges: pl.Series, parts_at: pl.Series) -> 
 
 
 def before_launches(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
-    """The same of what had been launched before the recording, where nothing marks steps."""
+    """The same of what had been launched before the recording, where nothing marks steps.
+
+    Of XLA, whose hosts are ahead by whole steps, it is that also where they are marked, and what devices had begun as
+    the recording ended.
+    """
     spans = intervals.union(_of_longest(kernels.computing(rank, "device", "step", "start_ns", "end_ns")))
-    until_ns = kernels.comparable(rank, "start_ns")["start_ns"].min()
-    before = spans.with_columns(pl.min_horizontal("end_ns", pl.lit(until_ns, pl.Int64)))
-    before = before.filter(pl.col("start_ns") < pl.col("end_ns"))
-    if until_ns is None or before.is_empty() or not rank[STEPS].is_empty():
-        return before.clear()
-    ends = pl.Series([before["start_ns"].min(), until_ns], dtype=pl.Int64)
-    bounds = distinct(pl.concat([edges.filter(edges < until_ns), ends])).sort()
-    computed = intervals.covered_between_ns(before, bounds)
-    return pl.DataFrame({"start_ns": bounds[:-1], "at_ns": _ended(before, bounds), "time_ns": computed, "count": 1})
+    ran, is_xla = kernels.comparable(rank, "start_ns", "end_ns"), xla_gaps.is_xla(rank)
+    if ran.is_empty() or not (is_xla or rank[STEPS].is_empty()):
+        return spans.clear()
+    since_ns, until_ns = pl.lit(ran["end_ns"].max(), pl.Int64), pl.lit(ran["start_ns"].min(), pl.Int64)
+    before = spans.with_columns(pl.min_horizontal("end_ns", until_ns))
+    after = spans.with_columns(pl.max_horizontal("start_ns", since_ns)) if is_xla else spans.clear()
+    outside = pl.concat([before, after]).filter(pl.col("start_ns") < pl.col("end_ns"))
+    if outside.is_empty():
+        return outside
+    first, last = outside["start_ns"].min(), outside["end_ns"].max()
+    ends = pl.Series([first, ran["start_ns"].min(), ran["end_ns"].max(), last], dtype=pl.Int64)
+    ends = ends.filter(ends.is_between(first, last))
+    is_outside = (edges < ran["start_ns"].min()) | ((edges > ran["end_ns"].max()) & is_xla)
+    bounds = distinct(pl.concat([edges.filter(is_outside), ends])).sort()
+    computed = intervals.covered_between_ns(outside, bounds)
+    return pl.DataFrame({"start_ns": bounds[:-1], "at_ns": _ended(outside, bounds), "time_ns": computed, "count": 1})
 
 
 def _of_longest(ran: pl.DataFrame) -> pl.DataFrame:

@@ -6,7 +6,7 @@ import polars as pl
 
 from holotrace.core.trace import RankTrace
 from holotrace.derive import host_time, intervals
-from holotrace.derive.host_activities import BACK_PRESSURE, WAIT
+from holotrace.derive.host_activities import BACK_PRESSURE, READ_BACK, WAIT
 from holotrace.diagnosis.rank.xla import gaps as xla_gaps
 from holotrace.diagnosis.rank.xla import late_launches as xla_late_launches
 
@@ -121,3 +121,11 @@ def early(rank: RankTrace, waits: pl.DataFrame) -> pl.Series:
 def lasting(own: pl.DataFrame) -> pl.DataFrame:
     """What takes less than a gap has to last is never what took longest."""
     return own.filter(pl.col("end_ns") - pl.col("start_ns") >= xla_gaps.MIN_GAP_NS)
+
+
+def are_waits(spans: pl.DataFrame, activities: pl.DataFrame) -> pl.Series:
+    """Which spans hold next to nothing but waits for results."""
+    reading = intervals.union(activities.filter(activity=READ_BACK))
+    length, own_ns = spans["end_ns"] - spans["start_ns"], intervals.uncovered_ns(spans, reading)
+    found: pl.Series = (own_ns < length) & (own_ns < xla_gaps.MIN_GAP_NS)
+    return found

@@ -120,11 +120,13 @@ def host(rank: RankTrace) -> Host:
     asked_for = pl.concat([waits, saved], how="diagonal")
     stops = pl.concat([_lasting_launches(rank), xla_device_waits.losing(asked_for)["returned_ns"]])
     unknown = xla_first_way.not_recorded(rank, gaps, asked_for)
-    is_unknown = pl.col("window").is_in(pl.lit(unknown).implode())
-    known = xla_first_way.as_unrecorded(known, is_unknown)
+    is_unknown = pl.col("window").is_in(pl.lit(unknown["window"]).implode())
+    known = xla_first_way.as_unrecorded(known, unknown)
     if not xla_gaps.is_on_host(rank) and not launches.is_empty():
         own = _own(rank, named)
-        ways = xla_late_launches.begun(gaps.filter(~is_unknown), stops, xla_device_waits.lasting(own), asked_for)
+        done_ns = xla_gaps.program_runs(rank)["end_ns"]
+        lasting = xla_device_waits.lasting(own)
+        ways = xla_late_launches.begun(gaps.filter(~is_unknown), stops, lasting, asked_for, done_ns)
         late = gaps.filter(pl.col("window").is_in(pl.lit(ways["window"]).implode())).select(
             "window", "start_ns", "end_ns"
         )
@@ -148,7 +150,7 @@ def host(rank: RankTrace) -> Host:
     causes = _AHEAD if has_functions else _AHEAD_UNRECORDED
     ahead = lead.laid_to_waits(known.filter(~is_kept), gaps, early, causes=causes)
     laid = pl.concat([ahead, known.filter(is_kept)])
-    laid = xla_recording.beyond_the_start(laid, gaps, rank)
+    laid = xla_recording.beyond_the_start(laid, gaps, xla_first_way.begun_before(rank, gaps, asked_for), rank)
     laid, spent = xla_recording.laid_to_functions(laid, gaps, rank), xla_recording.without_functions(spent, rank)
     launched_ns = pl.when(_awaits_inputs()).then("end_ns").otherwise("launch_ns")
     launched = laid.join(gaps.select("window", launched_ns=launched_ns), on="window", how="left", maintain_order="left")
@@ -261,8 +263,12 @@ def _explained(gaps: pl.DataFrame, named: pl.DataFrame, class_of: _ClassOf, seld
 
 
 def _seldom(rank: RankTrace) -> pl.Series:
-    """Names of ranges of the program that are in fewer than half of its steps: a graph is collected in each of them."""
+    """Names of ranges of the program that are in fewer than half of its steps: a graph is collected in each of them.
+
+    Those that only wait for results are no code that takes time by itself.
+    """
     ranges, steps = host_time.ranges(rank), rank[STEPS].height
+    ranges = ranges.filter(~xla_device_waits.are_waits(ranges, host_time.activities(rank, INPUT_RANGES)))
     counted = ranges.select(name=pl.col("name").cast(pl.String)).with_columns(
         count=pl.len().over(pl.col("name").str.replace_all(_NUMBERS, ""))
     )

@@ -19,7 +19,7 @@ from holotrace.diagnosis.rank.xla import sent as xla_sent
 # Between two programs a gap may be as short as what a device needs from one to the next.
 _MIN_BETWEEN_NS = 4_000
 # What launches programs on TPUs.
-_LAUNCHING = r"LoadedExecutable(_|::)Execute$"
+_LAUNCHING = r"^\S*LoadedExecutable(_|::)Execute$"
 _CALLS = HOST_CALLS.only("event_id", "name", "start_ns")
 
 
@@ -55,7 +55,9 @@ def _idle_and_earlier(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:
     is_last = pl.col("end_ns") >= during["end_ns"].max()
     is_waited_for = pl.col("start_ns") > pl.lit(rank.cached(_launched_later)["called_ns"].min(), pl.Int64)
     goes_on = is_last & (pl.lit(_is_in_a_program(ops, runs)) | is_waited_for.fill_null(value=False))
-    found = every.filter(~(is_first & (is_of_before | waits)), ~goes_on)
+    # So it does in a program that had begun before, until the next operation of that.
+    is_in_one = ~launched & (pl.col("end_ns") < pl.lit(runs["start_ns"].min(), pl.Int64)).fill_null(value=True)
+    found = every.filter(~(is_first & (is_of_before | is_in_one | waits)), ~goes_on)
     # Where it seems to do nothing but copy, all else of what it does is of that.
     before = during if ops.is_empty() and is_gpu else every.filter(is_first & waits)
     length = pl.col("end_ns") - pl.col("start_ns")
@@ -63,7 +65,7 @@ def _idle_and_earlier(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:
     # Programs last a little longer than their operations.
     is_between = (2 * outside > length) & pl.lit(not runs.is_empty())
     told = _ended_by_programs(found.filter((length >= xla_gaps.MIN_GAP_NS) | is_between), runs)
-    told = _ended_by_the_last(told, runs, rank)
+    told = told if is_gpu else _ended_by_the_last(told, runs, rank)
     # Devices that are threads of the host begin when these have been woken.
     is_brief = pl.lit(xla_gaps.is_on_host(rank)) & (pl.col("lasted_ns") < length)
     return told.with_columns(is_brief=is_brief.fill_null(value=False)).drop("lasted_ns"), before
@@ -101,17 +103,20 @@ def _ended_by_programs(gaps: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
 def _ended_by_the_last(gaps: pl.DataFrame, runs: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     """The gaps, one that ends with a program that goes on as the recording ends with when that was launched.
 
-    That is not in the recording: it was launched by the next call of those that launched the others.
+    That is not in the recording: it was launched by the next call of those that launched the others, or by one that
+    goes on as the recording ends, too.
     """
-    over_ns = runs["end_ns"].max()
+    over_ns = pl.lit(runs["end_ns"].max(), pl.Int64).fill_null(0)
     if gaps.filter(pl.col("launch_ns").is_null(), pl.col("end_ns") > over_ns).is_empty():
         return gaps
     later = rank.cached(_launched_later)
     told = gaps.sort("end_ns").join_asof(later, left_on="end_ns", right_on="called_ns", check_sortedness=False)
     is_it = pl.col("launch_ns").is_null() & (pl.col("end_ns") > over_ns)
+    is_ended = pl.col("end_ns") < xla_gaps.window(rank)["end_ns"].max()
+    going_on_ns = pl.when(is_ended & pl.lit(runs.height > 0)).then("end_ns")
     step = pl.Series(launched_in(told["called_ns"], rank[STEPS]))
     return told.with_columns(
-        launch_ns=pl.when(is_it).then("called_ns").otherwise("launch_ns"),
+        launch_ns=pl.when(is_it).then(pl.coalesce("called_ns", going_on_ns)).otherwise("launch_ns"),
         launch_id=pl.when(is_it).then("call_id").otherwise("launch_id"),
         step=pl.when(is_it).then(pl.lit(step)).otherwise("step"),
     ).select(gaps.columns)

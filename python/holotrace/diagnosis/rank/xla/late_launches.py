@@ -16,22 +16,25 @@ SOON_NS, _MOSTLY_RATIO = 100_000, 0.8
 _MOST_LAUNCHES = 64
 
 
-def begun(gaps: pl.DataFrame, stops: pl.Series, own: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
+def begun(
+    gaps: pl.DataFrame, stops: pl.Series, own: pl.DataFrame, waits: pl.DataFrame, done_ns: pl.Series
+) -> pl.DataFrame:
     """The time before each gap in which the host was on its way to the launch that ends it: window, start_ns, end_ns.
 
     It is since it launched something else, or went on after waiting for a device. Where what it is in ends as soon as
     the device has nothing to do, or nothing is recorded of it until then, it waited for the device, as it did where it
-    was in one of its waits then.
+    was in one of its waits then; but for what mostly ends while devices work.
 
     Args:
         gaps: ``window``, ``start_ns``, ``end_ns`` and ``launch_ns``, when what ended it was launched.
         stops: When the host launched programs or went on after waits.
         own: What it did.
         waits: ``began_ns`` and ``returned_ns`` of its waits for devices, none within another.
+        done_ns: When programs of devices were over.
     """
     late = gaps.filter(pl.col("launch_ns") > pl.col("start_ns")).sort("start_ns")
     since = stops.unique().sort().to_frame("since_ns").with_columns(at_ns="since_ns")
-    ended = own.select(returns_ns="end_ns", began_ns="start_ns").sort("returns_ns")
+    ended = _with_ends(own, pl.concat([done_ns, late["start_ns"]])).sort("returns_ns")
     # What reads a result that is there takes some time, too.
     waited = waits.select(waited_ns=pl.col("began_ns") + SOON_NS, until_ns="returned_ns").sort("waited_ns")
     begins = own.select(next_ns="start_ns").sort("next_ns")
@@ -58,12 +61,21 @@ def begun(gaps: pl.DataFrame, stops: pl.Series, own: pl.DataFrame, waits: pl.Dat
     is_soon = ((until_ns < pl.col("soon_ns")) & is_long).fill_null(value=False)
     # What is over so soon only now and then is so by chance.
     is_wait = is_soon & (is_soon.mean().over(is_open) >= _MOSTLY_RATIO)
+    is_wait &= ~is_open | (pl.col("waiting_ratio") >= _MOSTLY_RATIO)
     return (
         known.filter(~is_wait, pl.col("since_ns") < pl.col("start_ns"))
         .filter((pl.col("until_ns") <= pl.col("start_ns")).fill_null(value=True))
         .select("window", start_ns="since_ns", end_ns="start_ns")
         .sort("window")
     )
+
+
+def _with_ends(own: pl.DataFrame, done_ns: pl.Series) -> pl.DataFrame:
+    """``began_ns`` and ``returns_ns`` of what it did, and how often what has its name ends as programs are over."""
+    since = done_ns.unique().sort().to_frame("over_ns").with_columns(at_ns="over_ns")
+    known = own.sort("end_ns").join_asof(since, left_on="end_ns", right_on="at_ns", check_sortedness=False)
+    is_soon = (pl.col("end_ns") - pl.col("over_ns") < SOON_NS).fill_null(value=False)
+    return known.select(began_ns="start_ns", returns_ns="end_ns", waiting_ratio=is_soon.mean().over("name"))
 
 
 def laid_to_longest(shares: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:

@@ -20,25 +20,36 @@ READS = (_OPS,)
 _FUNCTION_NS, OPERATION_NS = 500, 700
 # What hosts do for each step, so that they are ahead of devices with it where these have more to do.
 _AHEAD_ANYWAY = (classes.INPUT, classes.FUNCTION, classes.LAUNCH, classes.UPLOAD, classes.UNRECORDED, classes.LOGGING)
+_LAUNCHING = (classes.LAUNCH, classes.UPLOAD)
 # With one step nothing tells what is usual.
 _SEVERAL = 2
 # No more of what a device does is the recording's.
 _MOST_RATIO = 0.9
 
 
-def beyond_the_start(parts: pl.DataFrame, gaps: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
+def beyond_the_start(
+    parts: pl.DataFrame, gaps: pl.DataFrame, begun_before: pl.DataFrame, rank: RankTrace
+) -> pl.DataFrame:
     """The parts of gaps, those of the first no longer than they are in any other.
 
     A recording may begin with nothing launched ahead, so that devices wait for what their hosts do anyway; what
-    hosts compile, save and evaluate they do where they are told.
+    hosts compile, save and evaluate they do where they are told. Nor does it tell why hosts that were on their way to a
+    launch before it were not ahead: launching takes as long in every step.
+
+    Args:
+        parts: As of ``late_launches.laid_to_longest``.
+        gaps: ``window`` and ``start_ns``.
+        begun_before: Those of them whose hosts were on their way before the recording.
+        rank: The rank.
     """
-    first = gaps.filter(pl.col("start_ns") <= xla_gaps.window(rank)["start_ns"].min())
-    if first.is_empty() or rank[STEPS].height < _SEVERAL:
-        return parts
-    is_first = pl.col("window").is_in(pl.lit(first["window"]).implode())
-    is_ahead = pl.col("cause").is_in(_AHEAD_ANYWAY)
-    later_ns = pl.col("share_ns").filter(~is_first).max().over("cause", "responsible").fill_null(0)
-    usual_ns = pl.when(is_first & is_ahead).then(pl.min_horizontal("share_ns", later_ns)).otherwise("share_ns")
+    idle = gaps.filter(pl.col("start_ns") <= xla_gaps.window(rank)["start_ns"].min())
+    # Of what GPUs had been given before that nothing is recorded.
+    is_told = rank[STEPS].height >= _SEVERAL or xla_gaps.are_on_gpus(rank[xla_gaps.RUNS])
+    idle = idle if is_told else idle.clear()
+    is_idle, is_begun = (pl.col("window").is_in(pl.lit(each["window"]).implode()) for each in (idle, begun_before))
+    is_ahead = (is_idle & pl.col("cause").is_in(_AHEAD_ANYWAY)) | (is_begun & pl.col("cause").is_in(_LAUNCHING))
+    later_ns = pl.col("share_ns").filter(~(is_idle | is_begun)).max().over("cause", "responsible").fill_null(0)
+    usual_ns = pl.when(is_ahead).then(pl.min_horizontal("share_ns", later_ns)).otherwise("share_ns")
     return parts.with_columns(share_ns=usual_ns).filter(pl.col("share_ns") > 0)
 
 
