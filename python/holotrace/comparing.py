@@ -330,15 +330,16 @@ def _events(trace: RankTrace, choice: _Choice) -> pl.DataFrame:
             events = events.filter(step.is_in(sorted(choice.steps)))
         if choice.device is not None:
             events = events.filter(on_device == choice.device)
-    return (
+    totals = (
         events.filter(pl.col("category").ne_missing(_RECORDING))
         .group_by(_KEY)
         .agg(count=pl.len(), total_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
         .with_columns(pl.col(_KEY).cast(pl.String()))
-        .group_by(pl.col("name").str.replace(_STEP_NUMBER, "$1"), "category")
-        .agg(pl.col("count", "total_ns").sum())
-        .collect()
     )
+    if not trace[STEPS].is_empty():
+        named = totals.group_by(pl.col("name").str.replace(_STEP_NUMBER, "$1"), "category")
+        totals = named.agg(pl.col("count", "total_ns").sum())
+    return totals.collect()
 
 
 def _modules(trace: RankTrace, choice: _Choice) -> pl.DataFrame:
