@@ -299,6 +299,13 @@ def test_kernels_that_all_take_longer_alike_are_told_at_once(tmp_path: Path) -> 
     )
 
 
+def test_kernels_of_one_slow_device_are_not_those_of_all(tmp_path: Path) -> None:
+    """Of four ranks one was 1.1 times as slow, and all kernels were said to take 1.02 times as long."""
+    change = of_faults(tmp_path, None, Fault("slow-device", 1.1, (1,)), Other("ddp", ranks=4))
+    assert any("Rank 1 has a slow device" in line for line in change.verdict)
+    assert not any("All kernels" in line for line in change.verdict)
+
+
 def test_jobs_that_have_little_in_common_are_told_to_be(tmp_path: Path) -> None:
     jobs = [Other("ddp", ranks=ranks, steps=3, is_amd=ranks == 2) for ranks in (1, 2)]
     change = holotrace.step_change(*(written(tmp_path / str(job.ranks), job) for job in jobs))

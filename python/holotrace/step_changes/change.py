@@ -252,7 +252,8 @@ class StepChange:
         if all(name != COMPUTING for _, name in self._changed(self.before.parts_ns, self.after.parts_ns)):
             return
         before, after = self.before.kernels, self.after.kernels
-        if (times := kernels.times_as_long(before, after)) is not None:
+        of_ranks = self.before.computed_by_rank, self.after.computed_by_rank
+        if (times := kernels.times_as_long(before, after, of_ranks)) is not None:
             why = "slower devices or with more to do" if times > 1 else "faster devices or with less to do"
             yield f"All kernels take {times:.3g} times as long as before and run as often, as on {why} in each."
             return

@@ -19,8 +19,19 @@ def times_as_often(before: pl.DataFrame, after: pl.DataFrame) -> float | None:
     return None if of_most.is_empty() else float(of_most["often"][0])
 
 
-def times_as_long(before: pl.DataFrame, after: pl.DataFrame) -> float | None:
-    """In times of before, how long kernels take after that all run as often and are longer, or shorter, alike."""
+def times_as_long(before: pl.DataFrame, after: pl.DataFrame, of_ranks: tuple[pl.Series, pl.Series]) -> float | None:
+    """In times of before, how long kernels take after that all run as often and are longer, or shorter, alike.
+
+    None if they are not, or not on all ranks: then one device is slower, or one rank has more to do.
+
+    Args:
+        before: The kernels of a step.
+        after: Those of the other job.
+        of_ranks: How long each rank computes in a step, in the order of ranks, before and after.
+    """
+    was, now = of_ranks
+    if was.len() != now.len() or _spread(now / was) > FLOOR_RATIO:
+        return None
     large = (of.filter(pl.col("total_ns") > _LEAST_SHARE * pl.col("total_ns").sum()) for of in (before, after))
     both = pl.concat(large).select("name").unique()
     both = both.join(before, on="name", how="left").join(after, on="name", how="left", suffix="_after")

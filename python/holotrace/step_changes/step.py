@@ -121,13 +121,22 @@ class Step:
 
         Columns ``total_ns`` and ``run_count``, and ``of_hosts``: hosts compute, so that it is an operator.
         """
-        found = self.tables[computed.name]
+        found = self._computed
         steps = found["rank"].n_unique() * self.count
-        if not self.has_first:
-            later = pl.col("total_ns") - pl.col("first_ns"), pl.col("run_count") - pl.col("first_count")
-            found = found.with_columns(*later)
         sums = found.group_by("name").agg(pl.col("total_ns", "run_count").sum(), pl.col("of_hosts").any())
         return sums.with_columns(pl.col("total_ns", "run_count") / max(1, steps))
+
+    @property
+    def _computed(self) -> pl.DataFrame:
+        """What each rank computed in the steps that count, by kernel."""
+        later = pl.col("total_ns") - pl.col("first_ns"), pl.col("run_count") - pl.col("first_count")
+        return self.tables[computed.name].with_columns(*(() if self.has_first else later))
+
+    @property
+    def computed_by_rank(self) -> pl.Series:
+        """How long each rank that computes does so in a step, in the order of ranks."""
+        sums = self._computed.group_by("rank").agg(pl.col("total_ns").sum() / self.count)
+        return sums.filter(pl.col("total_ns") > 0).sort("rank")["total_ns"]
 
     @cached_property
     def causes(self) -> pl.DataFrame:
