@@ -196,7 +196,8 @@ def _with_later_ns(found: Candidate, kept: Costs, meetings: Meetings) -> int:
     """
     if found.cause != SYNCHRONIZATION:
         return meetings.saved_ns(found.change)
-    told = together([c.change for c, _ in kept if c is not found]).of_hosts
+    # What another wait costs is no part of that: until its device is done no host is ahead of it.
+    told = together([c.change for c, _ in kept if c.cause != SYNCHRONIZATION]).of_hosts
     later = {}
     for rank, parts in found.change.later.items():
         hidden_ns = sum(ns for _, ns in parts)
