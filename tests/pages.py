@@ -1,11 +1,37 @@
-"""What of a report's page is the job's own."""
+"""What pages are made of, and what of a report's page is the job's own."""
 
 from __future__ import annotations
 
 import re
+from html.parser import HTMLParser
 
 from holotrace.present import html
 from holotrace.present.report import Report
+
+
+class Elements(HTMLParser):
+    """Start tags, with their attributes, and the text of the page outside scripts."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self._open = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._open = tag
+
+    def handle_endtag(self, tag: str) -> None:
+        self._open = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._open not in ("script", "style"):
+            self.text += data
+
+    def count(self, tag: str) -> int:
+        return sum(1 for name, _ in self.tags if name == tag)
 
 
 def page(result: Report) -> str:

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 import xla_jobs
 from click.testing import CliRunner
+from markupsafe import escape
 from other_jobs import Fault, Other
 
 import holotrace
@@ -340,6 +341,16 @@ def test_the_command_fails_where_a_step_takes_longer_than_it_may(
     assert ended.exit_code == code
     assert ("That is more than 1%." in ended.stderr) == (code == 4)
     assert ("New, " in ended.stdout) == (by == "cause")
+
+
+def test_a_page_tells_what_the_command_tells_and_fails_as_it_does(clean: Path, slow: Path, tmp_path: Path) -> None:
+    out = tmp_path / "change.html"
+    ended = CliRunner().invoke(main, ["compare", str(clean), str(slow), "-o", str(out), "--fail-above", "1"])
+    page = out.read_text(encoding="utf-8")
+    assert ended.exit_code == 4 and "That is more than 1%." in ended.stderr
+    for sentence in holotrace.step_change(clean, slow).verdict:
+        assert escape(sentence) in page
+    assert "New: input in" in page
 
 
 def test_the_command_does_not_fail_for_some_steps_only(clean: Path) -> None:

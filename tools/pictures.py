@@ -10,16 +10,19 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 
 import holotrace
+from holotrace.cli import main as main_of_cli
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNS = ROOT / "tests" / "data" / "docs"
 IMAGES = ROOT / "docs" / "images"
+CHANGE = "change"  # from one run to the other
 # Of each picture the run, the part of its report, and how much of that from its top, in pixels.
 PICTURES = {
     "xla-verdict": ("before", "#verdict", 1_000),
     "xla-timeline": ("before", "#timeline canvas", 1_000),
     "xla-gaps": ("before", "#gaps", 560),
     "xla-after": ("after", "#timeline canvas", 1_000),
+    "xla-change": (CHANGE, "#verdict", 370),
 }
 WIDTH = 1_000
 _LEFT = "nav { position: static !important }"  # so that it covers nothing
@@ -31,16 +34,28 @@ def main() -> None:
         page = browser.new_page(viewport={"width": WIDTH, "height": 1_600})
         for name, (run, part, height) in PICTURES.items():
             report = Path(folder) / f"{run}.html"
-            if not report.exists():
+            if run == CHANGE:
+                _write_change(report)
+            elif not report.exists():
                 _write(run, report)
             _take(page, report, part, height, IMAGES / f"{name}.png")
         browser.close()
 
 
 def _write(run: str, report: Path) -> None:
-    profile = report.with_name(f"{run}.xplane.pb")
+    holotrace.open(_profile(run, report.parent)).report(report)
+
+
+def _write_change(report: Path) -> None:
+    jobs = [str(_profile(run, report.parent)) for run in ("before", "after")]
+    main_of_cli(["compare", *jobs, "-o", str(report)], standalone_mode=False)
+
+
+def _profile(run: str, folder: Path) -> Path:
+    """The profile of a run, unpacked."""
+    profile = folder / f"{run}.xplane.pb"
     profile.write_bytes(lzma.decompress((RUNS / f"{run}.xplane.pb.xz").read_bytes()))
-    holotrace.open(profile).report(report)
+    return profile
 
 
 def _take(page: Page, report: Path, part: str, height: int, to: Path) -> None:

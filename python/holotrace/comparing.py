@@ -48,7 +48,7 @@ _STEP_NUMBER = r"^(ProfilerStep)#\d+$"
 
 One = int | Iterable[int] | None
 By = Literal["name", "module", "cause", "program", "operation", "scope"]
-_OF_XLA = (hlo_totals.PROGRAM, hlo_totals.OPERATION, hlo_totals.SCOPE)
+_OF_XLA: tuple[By, ...] = ("program", "operation", "scope")
 
 
 @dataclass(frozen=True)
@@ -144,6 +144,18 @@ def compare(
         _totals(before_parts), _totals(after_parts), _step_count(before_parts), _step_count(after_parts)
     )
     return conform(differences, COLUMNS, "compare")
+
+
+def by_everything(before: Job, after: Job, *, ranks: One = None, after_ranks: One = None) -> dict[By, pl.DataFrame]:
+    """What `compare` tells of two jobs by everything but causes, without what they have nothing of."""
+    found: dict[By, pl.DataFrame] = {}
+    for by in ("module", *_OF_XLA, "name"):
+        if by in _OF_XLA[1:] and _OF_XLA[0] not in found:
+            continue
+        rows = compare(before, after, ranks=ranks, after_ranks=after_ranks, by=by)
+        if not rows["name"].drop_nulls().is_empty():
+            found[by] = rows
+    return found
 
 
 def step_change(before: Job | Paths, after: Job | Paths, *, ranks: One = None, after_ranks: One = None) -> StepChange:

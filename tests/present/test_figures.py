@@ -322,7 +322,7 @@ def test_bars_that_would_be_written_as_nothing_are_left_out() -> None:
     table = rows_of(kernels, rank=[0] * 5, name=list(sums), kind=["compute"] * 5, sum_ns=list(sums.values()))
     drawing = figures.drawing(kernels, table)
     assert [told[0] for trace in drawing["data"] for told in trace["customdata"]] == ["large", "middle", "small"]
-    assert "the largest 3 of 5, 100% of the sum" in drawing["layout"]["annotations"][0]["text"]
+    assert "the largest 3 of 5, >99.9% of the sum" in drawing["layout"]["annotations"][0]["text"]
 
 
 def test_an_axis_of_two_shares_is_called_after_neither() -> None:

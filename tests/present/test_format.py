@@ -19,7 +19,10 @@ def test_a_duration_has_the_unit_that_suits_it(ns: int, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("ratio", "text"),
-    [(0, "0%"), (0.0004, "<0.1%"), (0.0412, "4.1%"), (0.0996, "10%"), (0.614, "61%"), (1, "100%"), (None, fmt.NOTHING)],
+    [
+        *[(0, "0%"), (0.0004, "<0.1%"), (0.0412, "4.1%"), (0.0996, "10%"), (0.614, "61%"), (None, fmt.NOTHING)],
+        *[(0.994, "99%"), (0.9972, "99.7%"), (0.99999, ">99.9%"), (1, "100%"), (1.25, "125%")],
+    ],
 )
 def test_a_share_is_short(ratio: float | None, text: str) -> None:
     assert fmt.percent(ratio) == text

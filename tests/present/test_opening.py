@@ -6,6 +6,7 @@ from pathlib import Path
 import made_up
 import polars as pl
 import pytest
+from markupsafe import escape
 
 import holotrace
 from holotrace import sample
@@ -175,7 +176,11 @@ def test_a_job_that_loses_nothing_says_so_and_what_limits_it(tmp_path: Path) -> 
     assert shown.saving == "No cause is known that is worth more than 1.0% of the time."
     assert shown.limits.startswith("Devices compute ")
     page = html.page(result)
-    assert shown.saving in page and shown.limits in page and "No rule found" not in page.partition('id="findings"')[0]
+    assert (
+        escape(shown.saving) in page
+        and escape(shown.limits) in page
+        and "No rule found" not in page.partition('id="findings"')[0]
+    )
 
 
 def test_a_step_is_told_only_where_the_replay_says_the_same() -> None:

@@ -4,7 +4,6 @@ import dataclasses
 import re
 import time
 from collections.abc import Sequence
-from html.parser import HTMLParser
 from pathlib import Path
 
 import made_up
@@ -15,6 +14,7 @@ from holotrace.core.analysis import Finding, by_cost
 from holotrace.errors import UsageError
 from holotrace.present import html, report
 from holotrace.present.writers import ShownReport, save_report
+from pages import Elements
 
 HOSTILE = [
     "</script><script>alert(1)</script>",
@@ -24,31 +24,6 @@ HOSTILE = [
     "nul \x00 escape \x1b[31m",
     "漢字 ß 🚀 \u2028 \u202e",
 ]
-
-
-class Elements(HTMLParser):
-    """Start tags, with their attributes, and the text of the page outside scripts."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self._open = ""
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        self._open = tag
-
-    def handle_endtag(self, tag: str) -> None:
-        self._open = ""
-
-    def handle_data(self, data: str) -> None:
-        if self._open not in ("script", "style"):
-            self.text += data
-
-    def count(self, tag: str) -> int:
-        return sum(1 for name, _ in self.tags if name == tag)
 
 
 def hostile() -> made_up.Result:

@@ -15,7 +15,7 @@ from holotrace.analyses import ALL
 from holotrace.analyses.lanes import DRAWN
 from holotrace.analyses.lanes.timeline import timeline
 from holotrace.job import Job
-from holotrace.present import html
+from holotrace.present import html, page_frame
 from holotrace.present.timeline import payload, section
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\u202e\x00"
@@ -146,7 +146,7 @@ def test_a_result_without_a_timeline_has_no_section() -> None:
 
 def test_the_page_may_run_the_script_of_the_timeline() -> None:
     text = html.page(draw(DRAWING).run((*ALL, timeline)))
-    assert html._hash(section.script()) in text
+    assert page_frame._hash(section.script()) in text
     assert 'href="#timeline"' in text
 
 

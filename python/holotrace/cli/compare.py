@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import TypedDict, get_args
 
 import click
 import polars as pl
 
+from holotrace.cli.console import console
 from holotrace.cli.errors import FOUND
-from holotrace.cli.options import job_at, output_options, rank_option, search_options
-from holotrace.cli.output import write_shown
-from holotrace.comparing import COLUMNS, By, of_causes, step_change
+from holotrace.cli.options import job_at, output_options_in, rank_option, search_options
+from holotrace.cli.output import put, tell_partial, write_shown
+from holotrace.comparing import COLUMNS, By, by_everything, of_causes, step_change
 from holotrace.comparing import compare as differences
 from holotrace.discovery import OnDuplicate
-from holotrace.errors import UsageError
-from holotrace.present.writers import Shown
-from holotrace.stores import Place
+from holotrace.errors import InputError, UsageError
+from holotrace.job import Job
+from holotrace.present import writers
+from holotrace.step_changes import StepChange
+from holotrace.stores import Place, place
+
+
+class _Ranks(TypedDict):
+    """The ranks of both jobs that count; all where there are none."""
+
+    ranks: tuple[int, ...] | None
+    after_ranks: tuple[int, ...] | None
 
 
 @click.command(short_help="What changed between two jobs.")
@@ -42,10 +52,8 @@ from holotrace.stores import Place
 @click.option(
     "--by",
     type=click.Choice(get_args(By)),
-    default="name",
-    show_default=True,
     help="What each row stands for: the name of an operation, a module of the model, a cause of lost time, or an XLA "
-    "program, operation or scope.",
+    "program, operation or scope.  [default: name; html: all of them]",
 )
 @click.option(
     "--fail-above",
@@ -53,7 +61,7 @@ from holotrace.stores import Place
     metavar="PERCENT",
     help=f"End with exit code {FOUND} if a step takes longer than before by more than this, and than it may by chance.",
 )
-@output_options
+@output_options_in(writers.OF_CHANGES)
 @click.pass_context
 def compare(
     context: click.Context,
@@ -66,7 +74,7 @@ def compare(
     form: str | None,
     output: Place | None,
     device: bool | None,
-    by: By,
+    by: By | None,
     ranks: tuple[int, ...],
     steps: tuple[int, ...],
     after_ranks: tuple[int, ...],
@@ -81,32 +89,78 @@ def compare(
     With --by module, times are the device times of all work that a module launched. With --by cause, rows are the parts
     of an average step, which add up to the step, what it loses to each factor, which with computing adds up to it too,
     and the cost of each cause in a step; a verdict says why the step takes longer. With --by program, operation or
-    scope, times are those of XLA's operations, which add up. To compare runs of one log directory, give LOGDIR/RUN.
+    scope, times are those of XLA's operations, which add up. A page, -o change.html, shows the verdict, a chart of how
+    the step became longer or shorter, and all of these. To compare runs of one log directory, give LOGDIR/RUN.
     """
-    jobs = [job_at((path,), recursive=recursive, on_duplicate=on_duplicate) for path in (before, after)]
-    chosen, after_chosen = ranks or None, after_ranks or None
-    is_by_cause = by == "cause" and not steps and not after_steps and device is None
-    if fail_above is not None and (steps or after_steps):
+    first, second = (job_at((path,), recursive=recursive, on_duplicate=on_duplicate) for path in (before, after))
+    jobs = first, second
+    of_ranks = _Ranks(ranks=ranks or None, after_ranks=after_ranks or None)
+    is_of_steps = bool(steps or after_steps)
+    if fail_above is not None and is_of_steps:
         raise UsageError("--fail-above judges all steps of both jobs; leave out --step and --after-step")
-    is_asked = is_by_cause or fail_above is not None
-    change = step_change(*jobs, ranks=chosen, after_ranks=after_chosen) if is_asked else None
-    if is_by_cause and change is not None:
-        table, verdict = of_causes(change), change.verdict
+    writer = writers.form_of(form, None if output is None else output.name, writers.OF_CHANGES, writers.TABLE)
+    change: StepChange | None = None
+    if writer is writers.HTML:
+        if by is not None or limit is not None or is_of_steps or device is not None:
+            raise UsageError(
+                "a page shows everything; leave out --by, --limit, --step, --after-step, --device and --host"
+            )
+        change = _write_page(jobs, (before, after), of_ranks, output, must_have_steps=fail_above is not None)
     else:
-        table = differences(
-            *jobs,
-            ranks=chosen,
-            steps=steps or None,
-            after_ranks=after_chosen,
-            after_steps=after_steps or None,
-            device=device,
-            by=by,
-        )
-        verdict = ()
-    problems = pl.concat([job.noticed() for job in jobs])
-    none = f"No rows. Neither recording has anything to compare by {by} in what you asked for."
-    shown = Shown("compare", table, COLUMNS, f"{before} -> {after}", problems, limit, verdict=verdict, when_empty=none)
-    write_shown(shown, form, output)
+        by = by or "name"
+        is_by_cause = by == "cause" and not is_of_steps and device is None
+        if is_by_cause or fail_above is not None:
+            change = step_change(*jobs, **of_ranks)
+        if is_by_cause and change is not None:
+            table, verdict = of_causes(change), change.verdict
+        else:
+            table = differences(
+                *jobs, **of_ranks, steps=steps or None, after_steps=after_steps or None, device=device, by=by
+            )
+            verdict = ()
+        none = f"No rows. Neither recording has anything to compare by {by} in what you asked for."
+        source = f"{before} -> {after}"
+        problems = pl.concat([job.noticed() for job in jobs])
+        shown = writers.Shown("compare", table, COLUMNS, source, problems, limit, verdict=verdict, when_empty=none)
+        write_shown(shown, form, output)
     if change is not None and fail_above is not None and change.exceeds(fail_above):
         click.echo(f"{change.told} That is more than {fail_above:g}%.", err=True)
         context.exit(FOUND)
+
+
+def _write_page(
+    jobs: tuple[Job, Job],
+    names: tuple[str, str],
+    of_ranks: _Ranks,
+    output: Place | None,
+    *,
+    must_have_steps: bool,
+) -> StepChange | None:
+    """Write one page on everything that changed; returns what became of a step, or None if nothing tells."""
+    from holotrace.present import change_page, terminal  # noqa: PLC0415  # templates and rich, not needed for --help
+
+    change: StepChange | None = None
+    tables: dict[By, pl.DataFrame] = {}
+    try:
+        change = step_change(*jobs, **of_ranks)
+        tables["cause"] = of_causes(change)
+        verdict = change.verdict
+    except InputError as error:
+        if must_have_steps:
+            raise
+        verdict = (f"Steps are not compared: {error}.",)
+    tables |= by_everything(*jobs, **of_ranks)
+    problems = pl.concat([job.noticed() for job in jobs])
+    told = change_page.Comparison(
+        *names,
+        verdict,
+        tables,
+        COLUMNS,
+        problems,
+        is_alike=change is not None and change.is_alike,
+        is_of_several=change is not None and change.is_of_several,
+    )
+    put(change_page.page(told), writers.HTML, output or place("change.html"))
+    console().print(terminal.in_box(" -> ".join(names), verdict))
+    tell_partial(problems)
+    return change

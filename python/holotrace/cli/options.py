@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -16,7 +16,7 @@ from holotrace.engine.session import Session
 from holotrace.job import Job
 from holotrace.loading.own_kinds import with_kinds
 from holotrace.loading.own_limits import with_limits
-from holotrace.present.writers import OF_TABLES, TERMINAL_ROWS
+from holotrace.present.writers import OF_TABLES, TERMINAL_ROWS, Writer
 from holotrace.stores import Place, Remote, place
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -85,32 +85,39 @@ def search_options(function: F) -> F:
     return function
 
 
-def output_options(function: F) -> F:
-    """How much of a table to show, how and where."""
-    for decorate in (
-        click.option("-o", "--output", type=Output(), help="Write to this file."),
-        click.option(
-            "--wide",
-            is_flag=True,
-            expose_value=False,
-            callback=_remember_wide,
-            help="On a terminal, show all columns and full names, however wide the table gets.",
-        ),
-        click.option(
-            "--format",
-            "form",
-            type=click.Choice([writer.name for writer in OF_TABLES]),
-            help="Format of the answer; by default, it follows from the name of the output file, or is a table.",
-        ),
-        click.option(
-            "--limit",
-            type=click.IntRange(min=0),
-            help=f"Show at most this number of rows; by default {TERMINAL_ROWS} on a terminal and all rows elsewhere.",
-        ),
-    ):
-        function = decorate(function)
-    return function
+def output_options_in(forms: Sequence[Writer]) -> Callable[[F], F]:
+    """How much of a table to show, how and where, where it can be written in these forms."""
 
+    def decorated(function: F) -> F:
+        for decorate in (
+            click.option("-o", "--output", type=Output(), help="Write to this file."),
+            click.option(
+                "--wide",
+                is_flag=True,
+                expose_value=False,
+                callback=_remember_wide,
+                help="On a terminal, show all columns and full names, however wide the table gets.",
+            ),
+            click.option(
+                "--format",
+                "form",
+                type=click.Choice([writer.name for writer in forms]),
+                help="Format of the answer; by default, it follows from the name of the output file, or is a table.",
+            ),
+            click.option(
+                "--limit",
+                type=click.IntRange(min=0),
+                help=f"Show at most this number of rows; by default {TERMINAL_ROWS} on a terminal and all rows "
+                "elsewhere.",
+            ),
+        ):
+            function = decorate(function)
+        return function
+
+    return decorated
+
+
+output_options = output_options_in(OF_TABLES)
 
 rank_option = click.option(
     "--rank", "ranks", type=click.IntRange(min=0), multiple=True, help="Only this rank; may be given several times."

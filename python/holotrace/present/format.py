@@ -153,12 +153,14 @@ def number(value: int | None) -> str:
 
 
 def percent(ratio: float | None) -> str:
-    """A share: 61%, 4.2%, <0.1%."""
+    """A share: 61%, 4.2%, <0.1%; 100% is all of it, and what is almost all is 99.7% or >99.9%."""
     if ratio is None or not math.isfinite(ratio):
         return NOTHING
     if 0 < ratio < 0.001:
         return "<0.1%"
-    return f"{ratio:.0%}" if ratio == 0 or abs(ratio) >= 0.0995 else f"{ratio:.1%}"
+    if 0.9995 <= ratio < 1:
+        return ">99.9%"
+    return f"{ratio:.0%}" if ratio == 0 or 0.0995 <= abs(ratio) < 0.995 or abs(ratio) >= 1 else f"{ratio:.1%}"
 
 
 def plural(count: int, noun: str) -> str:

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import version
-from importlib.resources import files
 from typing import Any
 
 import polars as pl
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from holotrace.analyses import ALL
@@ -22,7 +15,7 @@ from holotrace.core.analysis import Analysis, Finding, by_cost
 from holotrace.core.charts import OverSteps, Ranking
 from holotrace.core.schema import Column
 from holotrace.core.tables import PROBLEMS
-from holotrace.present import charts, figures, opening, report
+from holotrace.present import charts, figures, opening, page_frame, report
 from holotrace.present import format as fmt
 from holotrace.present.charts.cells import Cells
 from holotrace.present.charts.plane import Plane
@@ -30,8 +23,6 @@ from holotrace.present.page_tables import TableView, embedded_json, of_analysis,
 from holotrace.present.timeline import section as timeline
 from holotrace.present.wording import sentence
 
-SCRIPTS = ("charts.js", "report.js")
-STYLES = ("charts.css", "report.css")
 SHOWN_FINDINGS = 100
 
 
@@ -63,12 +54,16 @@ class _FindingView:
 
 def page(result: report.Report, analyses: report.Analyses = ALL, *, live: bool = False) -> str:
     """The whole page as text; a ``live`` one asks the server that it came from for more."""
-    scripts = [*(_script(_asset(name)) for name in SCRIPTS), _script(timeline.script(live=live))]
     drawn = timeline.view(result.tables, live=live)
     told = [a for a in analyses if a.name in result.tables]
     answered = [analysis for analysis in told if report.has_answer(analysis, result.tables[analysis.name])]
     findings = by_cost(result.findings)
-    return _template().render(
+    source = shlex.quote(fmt.printable(result.source))
+    return page_frame.filled(
+        "report.html.j2",
+        scripts=(timeline.script(live=live),),
+        style=timeline.style(),
+        is_live=live,
         title=fmt.printable(result.title),
         facts=report.facts(result.info, result.source),
         opening=opening.opening(result, told),
@@ -78,29 +73,11 @@ def page(result: report.Report, analyses: report.Analyses = ALL, *, live: bool =
         sections=[_section(analysis, result) for analysis in answered],
         silent=[analysis.name.replace("_", " ") for analysis in told if analysis not in answered],
         problems=of_table("problems", PROBLEMS.columns, result.problems),
-        source=shlex.quote(fmt.printable(result.source)),
-        version=version("holotrace"),
+        source=source,
+        command=f"holotrace show {(answered[0].name if answered else 'findings').replace('_', '-')} {source}",
         timeline=drawn,
-        is_live=live,
         places={} if drawn is None else drawn.places,
-        css=Markup("".join(map(_asset, STYLES)) + timeline.style()),  # our own files
-        scripts=scripts,
-        # Only these scripts may run, so that even a name that broke out of its text could do nothing.
-        script_hashes=Markup(" ".join(map(_hash, scripts))),  # base64
     )
-
-
-@cache  # notebooks, servers and tests write many pages
-def _template() -> Template:
-    environment = Environment(
-        loader=PackageLoader("holotrace.present", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["coded"] = _coded
-    return environment.get_template("report.html.j2")
 
 
 def _first_ns(info: pl.DataFrame) -> int | None:
@@ -148,25 +125,3 @@ def _worst(findings: Iterable[Finding], analysis: str) -> str:
     """The worst that rules say of an analysis; empty where they say nothing but what is worth knowing."""
     found = {finding.severity for finding in findings if finding.analysis == analysis}
     return next((severity for severity in ("critical", "warning") if severity in found), "")
-
-
-def _coded(text: str) -> Markup:
-    """The text with what stands between backticks set as code."""
-    pieces = re.split(r"`([^`]+)`", text)
-    return Markup("").join(
-        Markup("<code>{}</code>").format(piece) if i % 2 else piece for i, piece in enumerate(pieces)
-    )
-
-
-def _script(text: str) -> Markup:
-    """A script of ours as the content of its element."""
-    return Markup(re.sub(r"</(script)", r"<\\/\1", text, flags=re.IGNORECASE))  # our own
-
-
-def _hash(script: str) -> str:
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return f"'sha256-{digest}'"
-
-
-def _asset(name: str) -> str:
-    return (files("holotrace.present") / "templates" / name).read_text(encoding="utf-8")

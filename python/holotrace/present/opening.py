@@ -25,7 +25,7 @@ from holotrace.present.verdict import (
     row_of,
     steps_of,
 )
-from holotrace.present.wording import sentence
+from holotrace.present.wording import FACTORS, WAITING, sentence
 
 _NAME = 32  # characters of what is responsible
 _TOLD = 12  # names of sections in a sentence
@@ -177,10 +177,10 @@ def _factors(result: report.Report) -> list[tuple[str, float, str]]:
     replayed = float(table["job_ns"][0])
     told = {
         COMPUTING: (_computing(result, table.height), "compute"),
-        "balance": ("Unequal work of ranks", "other"),
-        "copies": ("Copies not hidden", "memory"),
+        "balance": (FACTORS["balance"], "other"),
+        "copies": (FACTORS["copies"], "memory"),
         "host": (_waiting(result), "idle"),
-        "communication": ("Communication not hidden", "communication"),
+        "communication": (FACTORS["communication"], "communication"),
     }
     found = [(label, replayed * ratios[name], figures.COLORS[color]) for name, (label, color) in told.items()]
     recorded = _recorded(result)
@@ -199,7 +199,7 @@ def _waiting(result: report.Report) -> str:
     """What devices do that neither compute nor move data: of those that meet, some wait for the others."""
     overlap = result.tables.get("overlap")
     meets = overlap is not None and "comm_ns" in overlap.columns and bool(overlap["comm_ns"].sum())
-    return "Devices wait for hosts or each other" if meets else "Devices wait for hosts"
+    return WAITING if meets else FACTORS["host"]
 
 
 def _recorded(result: report.Report) -> float:

@@ -132,8 +132,13 @@ def table(
 
 def with_verdict(drawn: RenderableType, title: str, verdict: Sequence[str]) -> RenderableType:
     """What is drawn below a box that says what it comes to."""
-    lines = Group(*(Text(fmt.printable(line)) for line in verdict))
-    return Group(Panel(lines, title=Text(fmt.printable(title)), title_align="left"), drawn)
+    return Group(in_box(title, verdict), drawn)
+
+
+def in_box(title: str, lines: Sequence[str]) -> RenderableType:
+    """Sentences in a box."""
+    said = Group(*(Text(fmt.printable(line)) for line in lines))
+    return Panel(said, title=Text(fmt.printable(title)), title_align="left")
 
 
 def line(text: str) -> RenderableType:

@@ -13,6 +13,14 @@ from holotrace.present import format as fmt
 
 # More than these a sentence does not bear.
 _NUMBERS, _NAMES, _NAME_LENGTH = 6, 3, 80
+# What keeps devices from computing.
+FACTORS = {
+    "balance": "Unequal work of ranks",
+    "copies": "Copies not hidden",
+    "host": "Devices wait for hosts",
+    "communication": "Communication not hidden",
+}
+WAITING = "Devices wait for hosts or each other"  # of several ranks that meet
 
 
 def worded(finding: Finding) -> Finding:

@@ -313,6 +313,7 @@ HTML = Writer(
 WRITERS = (TABLE, JSON, CSV, PARQUET, MARKDOWN, HTML)
 OF_TABLES = tuple(writer for writer in WRITERS if writer.write)
 OF_REPORTS = tuple(writer for writer in WRITERS if writer.write_report)
+OF_CHANGES = (*OF_TABLES, HTML)  # which has a page of its own for what changed between two jobs
 
 
 def findings_table(findings: Sequence[Finding]) -> pl.DataFrame:

@@ -155,6 +155,16 @@ class StepChange:
         known = f"; by chance it may differ by {fmt.duration(noise)}" if noise else ""
         return f"{said}{known}."
 
+    @property
+    def is_alike(self) -> bool:
+        """Whether both hold the same work, or steps of it, so that the longer one is slower."""
+        return not self._other_work
+
+    @property
+    def is_of_several(self) -> bool:
+        """Whether one of the jobs has several ranks, whose devices may wait for each other."""
+        return max(side.rank_count for side in (self.before, self.after)) > 1
+
     @cached_property
     def _other_work(self) -> str:
         """That recordings without steps hold different work; empty where they hold as much, or steps are marked."""
@@ -236,7 +246,7 @@ class StepChange:
         # How long devices compute is told as a part.
         lost = self._changed(self.before.factors_ns[:-1], self.after.factors_ns[:-1])
         if lost:
-            words = _OF_SEVERAL if max(side.rank_count for side in (self.before, self.after)) > 1 else _LOST_TO
+            words = _OF_SEVERAL if self.is_of_several else _LOST_TO
             said = fmt.listed([f"{_how(ns)} to {words[name]}" for ns, name in lost])
             yield f"{'On average a step' if self._is_marked else 'The recording'} loses {said}."
 

@@ -6,7 +6,7 @@
     document.querySelectorAll(".findings details").forEach((finding) => (finding.open = true));
   });
 
-  // Characters from which on a text is cut to its first lines until one clicks at it; report.html.j2 has the same.
+  // Characters from which on a text is cut to its first lines until one clicks at it; tables.html.j2 has the same.
   const CLIPPED = 110;
   const fill = (cell, text) => {
     if (text.length <= CLIPPED) return cell.append(text);
