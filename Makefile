@@ -6,8 +6,8 @@ NATIVE := pyproject.toml Cargo.toml $(wildcard Cargo.lock) $(shell find native -
 
 # A worker per core; each takes tests in a row, so that it makes the fixtures of a module once.
 PARALLEL := --numprocesses=logical --dist=worksteal
-# Of the quick tests, which reach every module: to trace lines makes a test take half as long again.
-COVERAGE := --cov=holotrace --cov=hta --cov-report=term:skip-covered
+# The quick tests use both cores already.
+QUICK := POLARS_MAX_THREADS=1 $(BIN)/pytest $(PARALLEL) -m "not slow"
 
 # Without it every process of a test compiles all sources, which takes it longer than its work.
 export PYTHONDONTWRITEBYTECODE :=
@@ -16,7 +16,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export VIRTUAL_ENV := $(CURDIR)/.venv
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help demo test check format generate pictures bench docs wheel sdist lock clean
+.PHONY: help demo test check coverage format generate pictures bench docs wheel sdist lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -29,7 +29,7 @@ demo: .venv/.package  ## build, write a sample job into demo/ and report on it
 
 test: .venv/.dev  ## run the tests, but for those that are marked slow
 	cargo test --locked --package holotrace-core
-	POLARS_MAX_THREADS=1 $(BIN)/pytest $(PARALLEL) -m "not slow" --hypothesis-profile=quick
+	$(QUICK) --hypothesis-profile=quick
 
 check: .venv/.dev  ## everything that must hold before a commit, all tests included
 	$(BIN)/ruff format --check
@@ -45,8 +45,11 @@ check: .venv/.dev  ## everything that must hold before a commit, all tests inclu
 	$(BIN)/zizmor --offline --quiet .github
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	cargo test --locked --package holotrace-core
-	$(BIN)/pytest $(PARALLEL) $(COVERAGE) -m "not slow"
+	$(QUICK)
 	$(BIN)/pytest $(PARALLEL) -m slow
+
+coverage: .venv/.dev  ## which lines the quick tests reach; these take half as long again
+	$(QUICK) --cov=holotrace --cov=hta --cov-report=term:skip-covered
 
 format: .venv/.dev  ## put all sources into their one form
 	$(BIN)/ruff format
