@@ -343,6 +343,13 @@ def test_the_command_fails_where_a_step_takes_longer_than_it_may(
     assert ("New, " in ended.stdout) == (by == "cause")
 
 
+def test_a_notebook_shows_the_verdict(clean: Path, slow: Path) -> None:
+    change = holotrace.step_change(clean, slow)
+    shown = change._repr_html_()
+    assert shown.startswith("<style>") and f"<h4>{change.verdict[0]}</h4>" in shown
+    assert all(f"<p>{escape(sentence)}</p>" in shown for sentence in change.verdict[1:])
+
+
 def test_a_page_tells_what_the_command_tells_and_fails_as_it_does(clean: Path, slow: Path, tmp_path: Path) -> None:
     out = tmp_path / "change.html"
     ended = CliRunner().invoke(main, ["compare", str(clean), str(slow), "-o", str(out), "--fail-above", "1"])

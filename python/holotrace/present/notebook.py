@@ -132,6 +132,11 @@ def result_html(result: report.Report) -> str:
     return _page(f"<h4>{_text(result.title)}</h4>{said}{findings_html(result.findings)}{note}")
 
 
+def change_html(told: str, sentences: Sequence[str]) -> str:
+    """How much longer a step takes, and why."""
+    return _page(f"<h4>{_text(told)}</h4>{''.join(f'<p>{_text(sentence)}</p>' for sentence in sentences)}")
+
+
 def job_html(title: str, source: str, ranks: str, is_whole: bool) -> str:
     """What a job is, before anything is asked."""
     ask = '<code>job.run()</code>, <code>job.causes()</code>, <code>job.figure("overlap")</code>'

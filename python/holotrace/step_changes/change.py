@@ -14,6 +14,7 @@ from holotrace.analyses.factors import COMPUTING
 from holotrace.diagnosis.job.floors import FLOOR_RATIO
 from holotrace.errors import InputError
 from holotrace.present import format as fmt
+from holotrace.present import notebook
 from holotrace.step_changes import kernels, same_causes
 from holotrace.step_changes.step import FACTOR, Step
 
@@ -56,6 +57,9 @@ class StepChange:
     def __str__(self) -> str:
         """The verdict, one sentence a line."""
         return "\n".join(self.verdict)
+
+    def _repr_html_(self) -> str:
+        return notebook.change_html(self.verdict[0], self.verdict[1:])
 
     @property
     def rows(self) -> tuple[pl.DataFrame, pl.DataFrame]:
