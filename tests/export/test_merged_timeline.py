@@ -271,10 +271,7 @@ def test_a_rank_that_cannot_be_read_is_left_out_and_told(job: holotrace.Job, tmp
     assert done.problems.select("rank", "problem").rows() == [(1, "file not read")]
 
 
-def test_only_files_with_all_events_are_written(job: holotrace.Job, tmp_path: Path) -> None:
-    holotrace.convert(job, tmp_path / "dataset")
-    with pytest.raises(holotrace.MissingDataError, match="give the traces"):
-        holotrace.open(tmp_path / "dataset").write_timeline(tmp_path / "all.json")
+def test_ranks_in_memory_have_no_timeline(tmp_path: Path) -> None:
     with pytest.raises(holotrace.MissingDataError, match="in files"):
         holotrace.Job.from_ranks({}).write_timeline(tmp_path / "all.json")
     assert not (tmp_path / "all.json").exists()

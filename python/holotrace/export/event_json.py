@@ -55,6 +55,14 @@ def _end(phase: str, side: str, name: str, args: pl.Expr) -> pl.Expr:
 
 def as_written(column: str, *, always_text: bool = False) -> pl.Expr:
     """A text as JSON; a process or thread is a number where it is written as one."""
+    if always_text:
+        return json_text(column)
     text = pl.col(column).cast(pl.String).fill_null("")
-    quoted = pl.struct(text.alias("x")).struct.json_encode().str.strip_prefix('{"x":').str.strip_suffix("}")
-    return quoted if always_text else pl.when(text.str.contains(r"^-?(0|[1-9]\d{0,17})$")).then(text).otherwise(quoted)
+    is_number = text.str.contains(r"^-?(0|[1-9]\d{0,17})$")
+    return pl.when(is_number).then(text).otherwise(json_text(column))
+
+
+def json_text(column: str) -> pl.Expr:
+    """A text as JSON; an empty one where there is none."""
+    text = pl.col(column).cast(pl.String).fill_null("")
+    return pl.struct(text.alias("x")).struct.json_encode().str.strip_prefix('{"x":').str.strip_suffix("}")

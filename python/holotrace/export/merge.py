@@ -26,13 +26,13 @@ class Part:
     """One rank's file, and what becomes of it."""
 
     path: Origin
+    detail: Detail
     # What the names of its processes begin with.
     name: str
     # Added to its times.
     shift_ns: int
     # Times of the file, from the first to before the second: only what lies in between at least partly is written.
     window_ns: tuple[int, int] | None
-    detail: Detail
 
 
 @dataclass(frozen=True)

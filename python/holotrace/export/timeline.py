@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, get_args
 
 import polars as pl
@@ -14,17 +14,18 @@ from holotrace.analyses.stragglers import stragglers
 from holotrace.core.problems import frame, problem, spelled
 from holotrace.core.schema import Column, Unit, conform
 from holotrace.core.source import RankSource
-from holotrace.core.tables import CLOCKS, DEVICE_EVENTS, EVENTS, PROBLEMS, RANK, STEPS
+from holotrace.core.tables import CLOCKS, DEVICE_EVENTS, EVENTS, HOST_CALLS, PROBLEMS, RANK, STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import clocks
 from holotrace.derive.epoch import base_ns
 from holotrace.errors import MissingDataError, UsageError
-from holotrace.export import path_trace, profile_trace
+from holotrace.export import path_trace, profile_trace, table_trace
 from holotrace.export.merge import Detail, Part, Written, write
 from holotrace.formats import FORMATS, heads, recognized
 from holotrace.formats.kineto.ends import TIMELINE
+from holotrace.loading.rank import load
 from holotrace.present.format import duration
-from holotrace.stores import Held
+from holotrace.stores import Held, Origin
 
 RANKS = (
     RANK,
@@ -176,15 +177,13 @@ def write_ranks(
     first = min((rank.span_ns[0] + shifts[rank.rank] for rank in seen if rank.span_ns), default=0)
     zero_ns = max(first // _SECOND_NS - 1, 0) * _SECOND_NS
     window = _window(seen, shifts, wanted)
-    head = _head(zero_ns, {rank: (paths[rank].name, moved_ns) for rank, moved_ns in moved.items()})
-    # Of a profile a trace is made, when it is its turn.
+    head = _head(zero_ns, {rank: (_file_name(by_rank[rank]), moved_ns) for rank, moved_ns in moved.items()})
     parts = (
         Part(
-            profile_trace.held(by_rank[rank], wanted.detail) if _is_profile(by_rank[rank]) else paths[rank],
-            f"rank {rank}",
-            _in_64_bits(shift - zero_ns),
-            window and (_in_64_bits(window[0] - shift), _in_64_bits(window[1] - shift)),
-            "python" if _is_profile(by_rank[rank]) else wanted.detail,
+            *_shown(by_rank[rank], wanted.detail),
+            name=f"rank {rank}",
+            shift_ns=_in_64_bits(shift - zero_ns),
+            window_ns=window and (_in_64_bits(window[0] - shift), _in_64_bits(window[1] - shift)),
         )
         for rank, shift in shifts.items()
     )
@@ -207,7 +206,7 @@ def _path(path: pl.DataFrame, known: pl.DataFrame, zero_ns: int, window: tuple[i
     )
     since_zero = window and (_in_64_bits(window[0]), _in_64_bits(window[1]))
     held = Held(path_trace.NAME, path_trace.trace(shown))
-    return Part(held, path_trace.NAME, _in_64_bits(-zero_ns), since_zero, "python")
+    return Part(held, "python", path_trace.NAME, _in_64_bits(-zero_ns), since_zero)
 
 
 def _told(parts: Iterable[Part], count: int, tell: Tell | None) -> Iterator[Part]:
@@ -218,8 +217,20 @@ def _told(parts: Iterable[Part], count: int, tell: Tell | None) -> Iterator[Part
         yield part
 
 
-def _is_profile(source: RankSource) -> bool:
-    return not FORMATS[source.format].can_be_copied
+def _file_name(source: RankSource) -> str:
+    """What the file was called that the rank was recorded in."""
+    recorded = FORMATS[source.format].origin
+    return PurePath(str((recorded(source) if recorded else {}).get("file") or source.path)).name
+
+
+def _shown(source: RankSource, detail: Detail) -> tuple[Origin, Detail]:
+    """A rank's trace, and what of it is to be written; of a profile and a dataset it is made, when it is its turn."""
+    if FORMATS[source.format].can_be_copied:
+        return source.path, detail
+    of_xla = load(source, [table.only("event_id") for table in (XLA_OPS, HOST_CALLS)])
+    if any(not of_xla[table].is_empty() for table in (XLA_OPS, HOST_CALLS)):
+        return profile_trace.held(source, detail), "python"
+    return table_trace.held(source), detail
 
 
 def _moved_ns() -> pl.Expr:

@@ -14,6 +14,7 @@ DATASET = Format(
     read=read.read,
     tables=read.TABLES,
     has_made_columns=True,
+    has_lines=True,
     why_not_copied="is of a dataset, which has no trace to copy; give the traces that it was made of",
     marker=MANIFEST,
     open_folder=opened,
