@@ -13,7 +13,7 @@ US = 1_000
 def call(roof_us: int, took_us: int, types: str = "BFloat16", peak: float = 300.0) -> dict[str, object]:
     """A product of matrices whose work the device could do in a time, and what it took."""
     given = {"category": "gemm", "bound_by": "compute", "confidence": "exact", "input_types": types}
-    times = {"roof_ns": float(roof_us * US), "span_ns": took_us * US}
+    times = {"roof_ns": float(roof_us * US), "span_ns": took_us * US, "moved_bytes": 1, "peak_bytes": 1.0}
     return {**given, **times, "peak_flops": peak, "flops": int(roof_us * US * peak)}
 
 
@@ -38,10 +38,26 @@ def test_a_product_in_fp32_is_held_against_the_rate_of_those_in_16_bits() -> Non
     assert told(narrow, wide)[1] == (900, WRONG_TYPE)
 
 
+def test_a_product_in_fp32_still_moves_half_of_its_bytes_in_16_bits() -> None:
+    """A router of experts has hardly any columns: in 16 bits the memory would limit it."""
+    narrow = call(50, 100)
+    # 390 kB at 0.78 of 1 byte a nanosecond; of the operations hardly anything is left.
+    wide = {**call(800, 1_000, "float", 300 / 16), "flops": 1_000, "moved_bytes": 780_000}
+    assert told(narrow, wide)[1] == (500, WRONG_TYPE)
+
+
+def test_products_of_8_bits_are_narrow_and_those_of_16_tell_what_autocast_gives() -> None:
+    """A job whose other products are all in fp8 or int8 was taken for one without narrow types."""
+    wide = {**call(800, 1_000, "float", 300 / 16), "flops": call(50, 100)["flops"]}
+    for kind in ("c10::Float8_e4m3fn", "signed char"):
+        assert told(call(50, 100, kind), wide)[1] == (900, WRONG_TYPE)
+    fp8 = call(10, 20, '["c10::Float8_e4m3fn","c10::Float8_e4m3fn","c10::BFloat16"]', 600.0)
+    assert told(fp8, call(50, 100), wide)[2] == (900, WRONG_TYPE)
+
+
 def in_fp32(took_us: int, kernel: str = "cutlass_80_simt_sgemm_128x256_8x4_nt_align1") -> dict[str, object]:
     """A product that takes 75 us at the peak for fp32, 10 at that for TF32."""
-    given = {"kernel": kernel, "moved_bytes": 1, "peak_bytes": 1.0}
-    return {**call(75, took_us, "float", 67.0), **given}
+    return {**call(75, took_us, "float", 67.0), "kernel": kernel}
 
 
 def test_where_all_products_are_in_fp32_they_are_held_against_what_tf32_would_take() -> None:

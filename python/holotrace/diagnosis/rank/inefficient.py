@@ -13,7 +13,9 @@ from holotrace.diagnosis.words.classes import INEFFICIENT, WRONG_TYPE
 READS = unfused.READS
 # Units for fp32 do so many times less than those for narrow types, where these are used at all.
 FP32_TIMES = 5
-_NARROW = "BFloat16|Half|Float8|char"
+_OF_16_BITS, _SMALLER, _BYTES = "BFloat16|Half", "Float[48]", "char"
+# What moves no slower in 16 bits than in fp32 is half as many bytes, at as much of the memory's speed as kernels reach.
+_HALF, _MEMORY_RATIO = 0.5, unfused.OPTIMIZER_RATIO
 # Kernels that compute on the units for fp32, and what products reach of their limits: in fp32 0.72 to 0.80 on an H100,
 # and with TF32 instead of it 0.61.
 _FP32_KERNELS = r"(?i)simt|sgemm|ffma"
@@ -81,27 +83,31 @@ def with_excess(calls: pl.LazyFrame, tf32: float | None) -> pl.LazyFrame:
     # Step by step, since windows that several expressions share would be looked at for each of them.
     is_product, is_narrow, is_wide, is_far = (pl.col(f"_is_{what}") for what in ("product", "narrow", "wide", "far"))
     is_exact = pl.col("confidence") == "exact"
-    most = pl.col("peak_flops").filter(is_product & is_narrow).max()
+    # Autocast has 16 bits; where all other products have fewer, these tell what the device does.
+    most = (pl.col("peak_flops").filter(is_product & kind).max() for kind in (pl.col("_is_16"), is_narrow))
     narrow = is_product & is_narrow & (pl.col("peak_flops") == pl.col("_most"))
+    moved_ns = _HALF * pl.col("moved_bytes") / (_MEMORY_RATIO * pl.col("peak_bytes"))
     # How near to their limits the others of its kind come.
     kind = ["category", "bound_by"]
     usual = pl.col("roof_ns").filter(~is_far).sum().over(kind) / pl.col("span_ns").filter(~is_far).sum().over(kind)
     is_slow = is_far & (pl.col("_usual") > USUAL_RATIO)
     saved = (
         pl.when(is_wide)
-        .then(pl.col("span_ns") - pl.col("flops") / pl.col("_rate"))
+        .then(pl.col("span_ns") - pl.max_horizontal(pl.col("flops") / pl.col("_rate"), moved_ns))
         .when(pl.col("_tf32_ns").is_not_null())
         .then(pl.col("span_ns") - pl.col("_tf32_ns"))
         .when(is_slow)
         .then(pl.col("span_ns") - pl.col("roof_ns") / pl.col("_usual"))
     )
+    types = pl.col("input_types").cast(pl.String)
     is_wrong = is_wide | pl.col("_tf32_ns").is_not_null()
     return (
         calls.with_columns(
             _is_product=pl.col("category") == _PRODUCT,
-            _is_narrow=pl.col("input_types").cast(pl.String).str.contains(_NARROW),
+            _is_16=types.str.contains(_OF_16_BITS) & ~types.str.contains(_SMALLER),
+            _is_narrow=types.str.contains("|".join((_OF_16_BITS, _SMALLER, _BYTES))),
         )
-        .with_columns(_most=most)
+        .with_columns(_most=pl.coalesce(most))
         .with_columns(_is_wide=is_product & ~is_narrow & (pl.col("peak_flops") * FP32_TIMES <= pl.col("_most")))
         .with_columns(
             _rate=pl.col("flops").filter(narrow).sum() / pl.col("span_ns").filter(narrow).sum(),
