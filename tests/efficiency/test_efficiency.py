@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from holotrace.analyses import Analyses
 from holotrace.analyses.hlo_ops import BEYOND_PEAK
 from holotrace.core.analysis import Finding
-from holotrace.core.tables import PYTHON_CALLS
+from holotrace.core.tables import CPU_OPS, PYTHON_CALLS
 from holotrace.core.trace import RankTrace
 from holotrace.efficiency.categories import CATEGORIES
 from holotrace.present.wording import sentence
@@ -269,6 +270,32 @@ def test_sizes_that_leave_tiles_empty_are_a_finding_with_their_share() -> None:
     assert found.cost_ns == pytest.approx(6_000_000 * (1 - (641 / 704) ** 2), rel=1e-4)
 
 
+def test_product_whose_rows_begin_anywhere_is_held_against_aligned_ones_that_are_no_larger() -> None:
+    """Of a vocabulary of 50257 hardly a tile is empty, but its products take kernels that load no vectors."""
+    aligned, vocabulary = matrix_product(4096), ("aten::mm", [[8192, 4096], [4096, 50257]], [BF16, BF16], ["", ""])
+    found = rules_of(Analyses.operator_efficiency, shaped(LONG, {"M": aligned, "N": vocabulary}))
+    # 4096³ operations take 4 ms, and 24.5 times as many 6: it is faster than what it is held against.
+    assert "unaligned-products" not in found
+    small = ("aten::mm", [[4096, 4096], [4096, 4097]], [BF16, BF16], ["", ""])
+    found = rules_of(Analyses.operator_efficiency, shaped(LONG, {"M": aligned, "N": small}))
+    assert found["unaligned-products"].cost_ns == pytest.approx(2_000_000, rel=0.01)
+    # A thin one does not fill the device, whatever its rows.
+    thin = ("aten::mm", [[4096, 4096], [4096, 1001]], [BF16, BF16], ["", ""])
+    assert "unaligned-products" not in rules_of(Analyses.operator_efficiency, shaped(LONG, {"M": aligned, "N": thin}))
+
+
+@pytest.mark.parametrize("nothing", [None, 5, {}, "x"])
+def test_findings_take_damaged_arguments_as_they_are(nothing: Any) -> None:
+    """A scalar of a product may have dims that are none: the whole report failed."""
+    thin = ("aten::addmm", [[641], [641, 65536], [65536, 641], []], [BF16, BF16, BF16, "Scalar"], [""] * 4)
+    rank = shaped(LONG, {"M": matrix_product(8192), "N": thin})
+    ops = rank.tables[CPU_OPS.name]
+    dims = [text.replace(", []]", f", {json.dumps(nothing)}]") for text in ops["input_dims"].cast(pl.String)]
+    damaged = ops.with_columns(pl.Series("input_dims", dims, dtype=pl.Categorical()))
+    found = rules_of(Analyses.operator_efficiency, replace(rank, tables={**rank.tables, CPU_OPS.name: damaged}))
+    assert found["unaligned-products"].values["names"] == "aten::addmm of 641x65536, 65536x641"
+
+
 def test_rank_slower_at_equal_shapes_is_a_finding_with_its_cost() -> None:
     quick = "op |MMMM|\nhost |K...|\ncompute |.KKKKKKKKKK|"
     slow = "op |MMMM|\nhost |K...|\ncompute |.KKKKKKKKKKKK|"
@@ -313,6 +340,19 @@ def test_many_products_too_small_to_fill_the_device_are_a_finding() -> None:
     assert "many-small-products" not in few
     unknown = rules_of(Analyses.operator_efficiency, shaped(text, {"M": matrix_product(64)}, device={"name": "new"}))
     assert "many-small-products" not in unknown
+
+
+def test_small_products_are_held_against_the_long_ones_of_their_rank() -> None:
+    """Experts one by one: each reaches a fifth of the limits, and long products three quarters."""
+    times, length = 200, 8
+    text = f"op |{('M' * length + '.') * times}{'N' * 100}|\nhost |{('K' + '.' * length) * times}L{'.' * 99}|\n"
+    text += f"compute |{('.' + 'K' * length) * times}{'L' * 100}|"
+    experts, long = matrix_product(900), matrix_product(3350)
+    found = rules_of(Analyses.operator_efficiency, shaped(text, {"M": experts, "N": long}))["many-small-products"]
+    reached = (900 / 3350) ** 3 * 100 / length
+    assert found.cost_ns == pytest.approx(1_000 * times * length * (1 - reached), rel=0.01)
+    alone = shaped(text, {"M": experts, "N": addition(1000)})
+    assert "many-small-products" not in rules_of(Analyses.operator_efficiency, alone)
 
 
 def test_elementwise_work_that_memory_limits_is_a_finding_with_the_bytes_it_moves() -> None:
