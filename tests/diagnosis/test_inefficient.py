@@ -38,6 +38,14 @@ def test_a_product_in_fp32_is_held_against_the_rate_of_those_in_16_bits() -> Non
     assert told(narrow, wide)[1] == (900, WRONG_TYPE)
 
 
+def test_fp32_is_wrong_where_its_units_do_a_quarter_of_what_those_for_16_bits_do() -> None:
+    """Such as those of an L40S or an A10, where such a product took four times as long and nothing was said."""
+    wide = {**call(200, 400, "float", 300 / 4), "flops": call(50, 100)["flops"]}
+    assert told(call(50, 100), wide)[1] == (300, WRONG_TYPE)
+    # With TF32 it is half.
+    assert told(call(50, 100), {**wide, "peak_flops": 150.0})[1] == (None, INEFFICIENT)
+
+
 def test_a_product_in_fp32_still_moves_half_of_its_bytes_in_16_bits() -> None:
     """A router of experts has hardly any columns: in 16 bits the memory would limit it."""
     narrow = call(50, 100)

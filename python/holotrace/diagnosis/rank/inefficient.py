@@ -11,8 +11,8 @@ from holotrace.diagnosis.rank import needless, unfused
 from holotrace.diagnosis.words.classes import INEFFICIENT, WRONG_TYPE
 
 READS = unfused.READS
-# Units for fp32 do so many times less than those for narrow types, where these are used at all.
-FP32_TIMES = 5
+# Units for fp32 do so many times less than those for narrow types, of which TF32 does half, or than those for TF32.
+FP32_TIMES, TF32_TIMES = 3, 5
 _OF_16_BITS, _SMALLER, _BYTES = "BFloat16|Half", "Float[48]", "char"
 # What moves no slower in 16 bits than in fp32 is half as many bytes, at as much of the memory's speed as kernels reach.
 _HALF, _MEMORY_RATIO = 0.5, unfused.OPTIMIZER_RATIO
@@ -135,7 +135,7 @@ def of_unknown_sizes(calls: pl.LazyFrame, work: pl.LazyFrame, times: float) -> p
     """
     kernel = pl.col("name").cast(pl.String)
     is_wide = kernel.str.contains(_FP32_KERNELS) & kernel.str.contains(_PRODUCTS) & ~kernel.str.contains(_NARROW)
-    wide = work.filter(pl.lit(times >= FP32_TIMES), is_wide).group_by("op_id").agg(wide_ns=pl.col("share_ns").sum())
+    wide = work.filter(pl.lit(times >= TF32_TIMES), is_wide).group_by("op_id").agg(wide_ns=pl.col("share_ns").sum())
     needed_ratio = _FP32_RATIO / (TF32_RATIO * times)
     found = calls.filter(pl.col("input_dims").is_null()).join(wide, on="op_id", maintain_order="left")
     return found.filter(pl.col("wide_ns") >= unfused.LONG_NS).with_columns(
@@ -151,7 +151,7 @@ def _in_tf32(peak: float | None, is_asked: pl.Expr) -> pl.Expr:
     is_limited = (
         pl.col("kernel").cast(pl.String).str.contains(_FP32_KERNELS)
         & of_peak.is_between(LIMITED_RATIO, MOST_RATIO)
-        & (pl.col("peak_flops") * FP32_TIMES <= peak)
+        & (pl.col("peak_flops") * TF32_TIMES <= peak)
     )
     least = pl.max_horizontal(pl.col("flops") / peak, pl.col("moved_bytes") / pl.col("peak_bytes"))
     return pl.when(is_asked & is_limited).then(least / TF32_RATIO)
