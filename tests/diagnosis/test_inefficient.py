@@ -6,6 +6,7 @@ import polars as pl
 
 from holotrace.diagnosis.rank import inefficient
 from holotrace.diagnosis.words.classes import INEFFICIENT, WRONG_TYPE
+from shaped import shaped
 
 US = 1_000
 
@@ -44,6 +45,12 @@ def test_fp32_is_wrong_where_its_units_do_a_quarter_of_what_those_for_16_bits_do
     assert told(call(50, 100), wide)[1] == (300, WRONG_TYPE)
     # With TF32 it is half.
     assert told(call(50, 100), {**wide, "peak_flops": 150.0})[1] == (None, INEFFICIENT)
+
+
+def test_what_is_faster_than_units_for_fp32_is_not_computed_by_them() -> None:
+    """Some libraries name kernels for XF32 as those for fp32."""
+    wide = {**call(200, 150, "float", 300 / 4), "flops": call(50, 100)["flops"]}
+    assert told(call(50, 100), wide)[1] == (None, INEFFICIENT)
 
 
 def test_a_product_in_fp32_still_moves_half_of_its_bytes_in_16_bits() -> None:
@@ -113,6 +120,26 @@ def test_of_products_without_recorded_sizes_only_those_in_fp32_are_told_though_o
     work = [(0, "ampere_sgemm_128x128_tn", 400)]
     work += [(number, "ampere_bf16_s16816gemm_bf16_128x128", 30) for number in range(1, 9)]
     assert inefficient.of_unknown_sizes(calls, events(*work), 8.0).collect()["op_id"].to_list() == [0]
+
+
+def test_fp32_of_unknown_sizes_is_held_against_16_bits_where_other_products_have_them() -> None:
+    """An L40S does hardly more with TF32, and names of Tensile for fp32 were not read: nothing was told."""
+    l40s, mi300x = ({"name": name} for name in ("NVIDIA L40S", "AMD Instinct MI300X"))
+    tensile = "Cijk_Ailk_Bljk_{}_Bias_HA_S_SAV_UserArgs_MT128x128x16"
+    sgemm, narrow = "ampere_sgemm_128x64_tn", "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_64x3_tn"
+    text = f"op |MMMNNN|\nhost |.M..N.|\ncompute |....{'M' * 100}{'N' * 100}|"
+    product = ("aten::mm", None, None, None)
+
+    def found(device: dict[str, str], wide: str, other: str) -> list[int]:
+        rank = shaped(text, {"M": product, "N": product}, {"M": wide, "N": other}, device=device)
+        return inefficient.calls(rank)["time_ns"].to_list()
+
+    # At 0.75 of the peak in fp32, and at 0.6 of that in bf16.
+    assert found(l40s, sgemm, narrow) == [round(100_000 * (1 - 0.75 * 91.6 / (0.6 * 362)))]
+    assert found(mi300x, tensile.format("SB"), tensile.format("BBS_BH")) == [
+        round(100_000 * (1 - 0.75 * 163.4 / (0.6 * 1307.4)))
+    ]
+    assert found(l40s, sgemm, "elementwise") == found(l40s, narrow, narrow) == []
 
 
 def events(*work: tuple[int, str, int]) -> pl.LazyFrame:

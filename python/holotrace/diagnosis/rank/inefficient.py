@@ -7,8 +7,11 @@ import polars as pl
 from holotrace.core.plans import done
 from holotrace.core.trace import RankTrace
 from holotrace.derive import modelled_work
+from holotrace.derive.names import distinct
 from holotrace.diagnosis.rank import needless, unfused
 from holotrace.diagnosis.words.classes import INEFFICIENT, WRONG_TYPE
+from holotrace.efficiency import categories, devices
+from holotrace.efficiency.devices import Device
 
 READS = unfused.READS
 # Units for fp32 do so many times less than those for narrow types, of which TF32 does half, or than those for TF32.
@@ -18,10 +21,10 @@ _OF_16_BITS, _SMALLER, _BYTES = "BFloat16|Half", "Float[48]", "char"
 _HALF, _MEMORY_RATIO = 0.5, unfused.OPTIMIZER_RATIO
 # Kernels that compute on the units for fp32, and what products reach of their limits: in fp32 0.72 to 0.80 on an H100,
 # and with TF32 instead of it 0.61.
-_FP32_KERNELS = r"(?i)simt|sgemm|ffma"
+_FP32_KERNELS = r"(?i)simt|sgemm|ffma|cijk_[a-z]+_[a-z]+_sb_"
 LIMITED_RATIO, MOST_RATIO, TF32_RATIO = 0.4, 1.05, 0.6
 # What products in fp32 reach of the peak where sizes are unknown, and names of kernels that are products.
-_FP32_RATIO, _PRODUCTS = 0.75, r"(?i)gemm|fprop|dgrad|wgrad|conv"
+_FP32_RATIO, _PRODUCTS = 0.75, r"(?i)gemm|cijk_|fprop|dgrad|wgrad|conv"
 # Some compute on the units for fp32 what has a narrower type.
 _NARROW = r"(?i)bfloat16|bf16|f16|half"
 # Healthy kernels reach most of what the device's limits allow for their shapes; one that is far from it a fifth.
@@ -46,12 +49,10 @@ def calls(rank: RankTrace) -> pl.DataFrame:
     every = rank.cached(modelled_work.modelled).with_columns(modelled_work.limits())
     device = rank.cached(modelled_work.device_of)
     tf32 = None if device is None else device.peak("tf32", is_matrix=True)
-    fp32 = None if device is None else device.peak("fp32", is_matrix=False)
     long = every.lazy().filter(pl.col("roof_ns") > 0, pl.col("span_ns") >= unfused.LONG_NS)
     known = ("op_id", "time_ns", "cause", pl.col("name").cast(pl.String), pl.col("input_dims").cast(pl.String))
     slow = with_excess(long, None if tf32 is None else tf32 / 1e9).select(known)
-    times = tf32 / fp32 if tf32 and fp32 else 1.0
-    unknown = of_unknown_sizes(every.lazy(), modelled_work.events(rank).lazy(), times).select(known)
+    unknown = of_unknown_sizes(every.lazy(), modelled_work.events(rank).lazy(), _times(rank, device)).select(known)
     slow = pl.concat([slow, unknown]).rename({"input_dims": "detail"})
     ways = (unfused.attention, unfused.optimizer, needless.slice_gradients, needless.channels_first)
     # What a call is too long for has one cause: what lets it go away before what makes it faster.
@@ -86,6 +87,9 @@ def with_excess(calls: pl.LazyFrame, tf32: float | None) -> pl.LazyFrame:
     # Autocast has 16 bits; where all other products have fewer, these tell what the device does.
     most = (pl.col("peak_flops").filter(is_product & kind).max() for kind in (pl.col("_is_16"), is_narrow))
     narrow = is_product & is_narrow & (pl.col("peak_flops") == pl.col("_most"))
+    # What is faster than units for fp32 is not computed by them, whatever its kernel is called.
+    fp32 = pl.col("peak_flops")
+    is_in_fp32 = pl.col("flops") <= MOST_RATIO * fp32 * pl.col("span_ns")
     moved_ns = _HALF * pl.col("moved_bytes") / (_MEMORY_RATIO * pl.col("peak_bytes"))
     # How near to their limits the others of its kind come.
     kind = ["category", "bound_by"]
@@ -108,7 +112,7 @@ def with_excess(calls: pl.LazyFrame, tf32: float | None) -> pl.LazyFrame:
             _is_narrow=types.str.contains("|".join((_OF_16_BITS, _SMALLER, _BYTES))),
         )
         .with_columns(_most=pl.coalesce(most))
-        .with_columns(_is_wide=is_product & ~is_narrow & (pl.col("peak_flops") * FP32_TIMES <= pl.col("_most")))
+        .with_columns(_is_wide=is_product & ~is_narrow & is_in_fp32 & (fp32 * FP32_TIMES <= pl.col("_most")))
         .with_columns(
             _rate=pl.col("flops").filter(narrow).sum() / pl.col("span_ns").filter(narrow).sum(),
             _tf32_ns=_in_tf32(tf32, is_product & ~is_narrow.any() & is_exact),
@@ -122,8 +126,24 @@ def with_excess(calls: pl.LazyFrame, tf32: float | None) -> pl.LazyFrame:
     )
 
 
+def _times(rank: RankTrace, device: Device | None) -> float:
+    """How many times as much a device does in the type that products in fp32 could have; 1 if hardly more.
+
+    That is 16 bits where the rank's other products have them, by the names of kernels, and else TF32.
+    """
+    fp32 = None if device is None else device.peak("fp32", is_matrix=False)
+    if device is None or fp32 is None:
+        return 1.0
+    names = distinct(modelled_work.events(rank)["name"]).cast(pl.String).drop_nulls()
+    products = [name for name in names if categories.of_kernel(name) == categories.GEMM]
+    types = {devices.computed_in(None, name) for name in products} & {"bf16", "fp16"}
+    least = FP32_TIMES if types else TF32_TIMES
+    times = max((device.peak(kind, is_matrix=True) or 0.0) / fp32 for kind in types or {"tf32"})
+    return times if times >= least else 1.0
+
+
 def of_unknown_sizes(calls: pl.LazyFrame, work: pl.LazyFrame, times: float) -> pl.LazyFrame:
-    """Products in fp32 of which no size was recorded, ``time_ns`` what they take longer than with TF32, and ``cause``.
+    """Products in fp32 of which no size was recorded, ``time_ns`` what a narrower type would save, and ``cause``.
 
     The units for fp32 limit them, so that their time tells what they compute. Calls of which no sizes are known may run
     different kernels, though nothing else tells them apart.
@@ -131,11 +151,11 @@ def of_unknown_sizes(calls: pl.LazyFrame, work: pl.LazyFrame, times: float) -> p
     Args:
         calls: As of ``with_excess``.
         work: What the calls launched, as of ``modelled_work.events``.
-        times: How many times as much the device does with TF32 as on the units for fp32.
+        times: How many times as much the device does in the narrower type as on the units for fp32.
     """
     kernel = pl.col("name").cast(pl.String)
     is_wide = kernel.str.contains(_FP32_KERNELS) & kernel.str.contains(_PRODUCTS) & ~kernel.str.contains(_NARROW)
-    wide = work.filter(pl.lit(times >= TF32_TIMES), is_wide).group_by("op_id").agg(wide_ns=pl.col("share_ns").sum())
+    wide = work.filter(pl.lit(times >= FP32_TIMES), is_wide).group_by("op_id").agg(wide_ns=pl.col("share_ns").sum())
     needed_ratio = _FP32_RATIO / (TF32_RATIO * times)
     found = calls.filter(pl.col("input_dims").is_null()).join(wide, on="op_id", maintain_order="left")
     return found.filter(pl.col("wide_ns") >= unfused.LONG_NS).with_columns(
