@@ -142,6 +142,15 @@ def test_fp32_of_unknown_sizes_is_held_against_16_bits_where_other_products_have
     assert found(l40s, sgemm, "elementwise") == found(l40s, narrow, narrow) == []
 
 
+def test_fp32_in_a_graph_of_the_device_is_told_by_its_kernels() -> None:
+    """No operator launches these: four fifths of a job were such a product, and nothing was told."""
+    kernels = {"M": "ampere_sgemm_128x64_tn", "N": "ampere_bf16_s16816gemm_bf16_128x128_tn", "K": "elementwise"}
+    text = f"op |K..........|\nhost |K...M...N..|\ncompute |.K..........{'M' * 100}{'N' * 100}|"
+    found = inefficient.calls(shaped(text, {"K": ("aten::add", None, None, None)}, kernels))
+    saved_ns = round(100_000 * (1 - 0.75 * 66.9 / (0.6 * 989.4)))
+    assert found.select("time_ns", "cause", "name").rows() == [(saved_ns, WRONG_TYPE, kernels["M"])]
+
+
 def events(*work: tuple[int, str, int]) -> pl.LazyFrame:
     """The kernels of calls: the call, the name, and what it takes in us."""
     rows = [{"op_id": call, "name": name, "share_ns": took_us * US} for call, name, took_us in work]

@@ -43,16 +43,21 @@ _SCHEMA = {
 def calls(rank: RankTrace) -> pl.DataFrame:
     """Calls of operators that compute much longer than the rank's others do for as much work.
 
-    Returns ``step``, ``start_ns``, ``end_ns``, ``time_ns`` (what is too much), ``cause``, ``name`` (the operator),
-    ``detail`` (its shapes) and ``event_id`` (its longest kernel).
+    Returns ``step``, ``start_ns``, ``end_ns``, ``time_ns`` (what is too much), ``cause``, ``name`` (the operator, or
+    the kernel if no operator launched it), ``detail`` (its shapes) and ``event_id`` (its longest kernel).
     """
+    times = _times(rank, rank.cached(modelled_work.device_of))
+    return pl.concat([_of_operators(rank, times), done(_of_no_operator(modelled_work.events(rank).lazy(), times))])
+
+
+def _of_operators(rank: RankTrace, times: float) -> pl.DataFrame:
     every = rank.cached(modelled_work.modelled).with_columns(modelled_work.limits())
     device = rank.cached(modelled_work.device_of)
     tf32 = None if device is None else device.peak("tf32", is_matrix=True)
     long = every.lazy().filter(pl.col("roof_ns") > 0, pl.col("span_ns") >= unfused.LONG_NS)
     known = ("op_id", "time_ns", "cause", pl.col("name").cast(pl.String), pl.col("input_dims").cast(pl.String))
     slow = with_excess(long, None if tf32 is None else tf32 / 1e9).select(known)
-    unknown = of_unknown_sizes(every.lazy(), modelled_work.events(rank).lazy(), _times(rank, device)).select(known)
+    unknown = of_unknown_sizes(every.lazy(), modelled_work.events(rank).lazy(), times).select(known)
     slow = pl.concat([slow, unknown]).rename({"input_dims": "detail"})
     ways = (unfused.attention, unfused.optimizer, needless.slice_gradients, needless.channels_first)
     # What a call is too long for has one cause: what lets it go away before what makes it faster.
@@ -73,7 +78,7 @@ def calls(rank: RankTrace) -> pl.DataFrame:
         )
     )
     found = chosen.join(spans, on="op_id", maintain_order="left")
-    return done(found.select("step", "start_ns", "end_ns", "time_ns", "cause", "event_id", "name", "detail"))
+    return done(found.select(*_SCHEMA))
 
 
 def with_excess(calls: pl.LazyFrame, tf32: float | None) -> pl.LazyFrame:
@@ -153,14 +158,34 @@ def of_unknown_sizes(calls: pl.LazyFrame, work: pl.LazyFrame, times: float) -> p
         work: What the calls launched, as of ``modelled_work.events``.
         times: How many times as much the device does in the narrower type as on the units for fp32.
     """
-    kernel = pl.col("name").cast(pl.String)
-    is_wide = kernel.str.contains(_FP32_KERNELS) & kernel.str.contains(_PRODUCTS) & ~kernel.str.contains(_NARROW)
-    wide = work.filter(pl.lit(times >= FP32_TIMES), is_wide).group_by("op_id").agg(wide_ns=pl.col("share_ns").sum())
-    needed_ratio = _FP32_RATIO / (TF32_RATIO * times)
+    wide = _in_fp32(work, times).group_by("op_id").agg(wide_ns=pl.col("share_ns").sum())
     found = calls.filter(pl.col("input_dims").is_null()).join(wide, on="op_id", maintain_order="left")
     return found.filter(pl.col("wide_ns") >= unfused.LONG_NS).with_columns(
-        time_ns=((1 - needed_ratio) * pl.col("wide_ns")).round().cast(pl.Int64), cause=pl.lit(WRONG_TYPE)
+        time_ns=_saved_ns("wide_ns", times), cause=pl.lit(WRONG_TYPE)
     )
+
+
+def _of_no_operator(work: pl.LazyFrame, times: float) -> pl.LazyFrame:
+    """The same of kernels that no operator launched, such as those of a device graph."""
+    wide = _in_fp32(work, times).filter(pl.col("op_id").is_null(), pl.col("share_ns") >= unfused.LONG_NS)
+    told = wide.with_columns(
+        pl.col("name").cast(pl.String),
+        time_ns=_saved_ns("share_ns", times),
+        cause=pl.lit(WRONG_TYPE),
+        detail=pl.lit(None, pl.String),
+    )
+    return told.select(pl.col(name).cast(kind) for name, kind in _SCHEMA.items())
+
+
+def _in_fp32(work: pl.LazyFrame, times: float) -> pl.LazyFrame:
+    """Kernels that are products on the units for fp32, if others do so many times as much."""
+    kernel = pl.col("name").cast(pl.String)
+    is_wide = kernel.str.contains(_FP32_KERNELS) & kernel.str.contains(_PRODUCTS) & ~kernel.str.contains(_NARROW)
+    return work.filter(pl.lit(times >= FP32_TIMES), is_wide)
+
+
+def _saved_ns(wide_ns: str, times: float) -> pl.Expr:
+    return ((1 - _FP32_RATIO / (TF32_RATIO * times)) * pl.col(wide_ns)).round().cast(pl.Int64)
 
 
 def _in_tf32(peak: float | None, is_asked: pl.Expr) -> pl.Expr:
