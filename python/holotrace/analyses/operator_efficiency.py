@@ -244,7 +244,7 @@ def unaligned_products(table: pl.DataFrame) -> Iterator[Finding]:
     ]
     cost_ns = pl.Series("cost_ns", cost, dtype=pl.Float64()).round().cast(pl.Int64())
     rows = products.with_columns(cost_ns).filter(pl.col("cost_ns") > EMPTY * pl.col("union_ns"))
-    yield from _worst(table, rows, "are products whose sizes fill tiles partly or need slower kernels")
+    yield from _worst(table, rows, "are products whose sizes leave tiles partly empty or need slower kernels")
 
 
 def _ratios_of_aligned(
