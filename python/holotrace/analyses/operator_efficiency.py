@@ -273,14 +273,14 @@ def many_small_products(table: pl.DataFrame) -> Iterator[Finding]:
 
     A kernel takes some microseconds to start and end, and a small one leaves most multiprocessors idle meanwhile. Many
     of the same shape take longer than one product of all of them. Named are shapes with 100 calls and more, of less
-    than 20 µs each, that reach less than a tenth of the limits, or less than half of what the rank's long products with
-    the same limit reach. The cost is what would be saved if they reached as much as these, or else the limits.
+    than 20 µs each, that reach less than a tenth of the limits, or less than half of what the rank's long products
+    reach. The cost is what would be saved if they reached as much as these, or else the limits.
 
     Batch them (`torch.bmm`, `torch.vmap`), group them (`torch._grouped_mm`), or capture them in a CUDA graph.
     """
-    products, kind = _certain(table).filter(pl.col("category") == "gemm"), ["rank", "bound_by"]
+    products = _certain(table).filter(pl.col("category") == "gemm")
     long_ns = pl.when(pl.col("mean_ns") >= LONG_NS).then("union_ns")
-    usual = (pl.col("roofline_ratio") * long_ns).sum().over(kind) / long_ns.sum().over(kind)
+    usual = (pl.col("roofline_ratio") * long_ns).sum().over("rank") / long_ns.sum().over("rank")
     products = products.with_columns(usual=pl.when(usual.is_finite()).then(usual))
     little = pl.max_horizontal(pl.lit(LITTLE), OF_LONG_ONES * pl.col("usual"))
     rows = products.filter(pl.col("call_count") >= MANY, pl.col("mean_ns") < LONG_NS, pl.col("roofline_ratio") < little)
