@@ -17,6 +17,8 @@ READS = unfused.READS
 # Units for fp32 do so many times less than those for narrow types, of which TF32 does half, or than those for TF32.
 FP32_TIMES, TF32_TIMES = 3, 5
 _OF_16_BITS, _SMALLER, _BYTES = "BFloat16|Half", "Float[48]", "char"
+# What is so much faster than units for fp32 is not computed by them, whatever its kernel is called.
+_BEYOND_RATIO = 1.5
 # What moves no slower in 16 bits than in fp32 is half as many bytes, at as much of the memory's speed as kernels reach.
 _HALF, _MEMORY_RATIO = 0.5, unfused.OPTIMIZER_RATIO
 # Kernels that compute on the units for fp32, and what products reach of their limits: in fp32 0.72 to 0.80 on an H100,
@@ -92,9 +94,8 @@ def with_excess(calls: pl.LazyFrame, tf32: float | None) -> pl.LazyFrame:
     # Autocast has 16 bits; where all other products have fewer, these tell what the device does.
     most = (pl.col("peak_flops").filter(is_product & kind).max() for kind in (pl.col("_is_16"), is_narrow))
     narrow = is_product & is_narrow & (pl.col("peak_flops") == pl.col("_most"))
-    # What is faster than units for fp32 is not computed by them, whatever its kernel is called.
-    fp32 = pl.col("peak_flops")
-    is_in_fp32 = pl.col("flops") <= MOST_RATIO * fp32 * pl.col("span_ns")
+    fp32, rate = pl.col("peak_flops"), pl.col("flops").sum().over("kernel") / pl.col("span_ns").sum().over("kernel")
+    is_in_fp32 = rate <= _BEYOND_RATIO * fp32
     moved_ns = _HALF * pl.col("moved_bytes") / (_MEMORY_RATIO * pl.col("peak_bytes"))
     # How near to their limits the others of its kind come.
     kind = ["category", "bound_by"]
