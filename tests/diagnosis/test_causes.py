@@ -151,6 +151,7 @@ def test_lookups_that_take_longer_on_one_rank_make_no_device_slow_as_memory_does
         {
             "operator": operators,
             "name": ["embedding_forward", "embedding_backward", "add", "sum"],
+            "detail": ["shape"] * 4,
             "count": [1] * 4,
             "usual_count": [1.0] * 4,
             "usual_ns": [1000.0] * 4,

@@ -26,3 +26,15 @@ def test_tokens_of_experts_that_few_ranks_have_are_no_witness_against_a_slow_dev
     kinds = equal_work.by_kind(job)
     told = {rank: equal_work.is_slow(equal_work.with_others_pooled(kinds, rank), 0.1) for rank in ranks}
     assert told == {0: False, 1: False, 2: True, 3: True}
+
+
+def test_one_kernel_that_is_slow_at_all_shapes_of_products_tells_of_the_device() -> None:
+    """A model in fp8 may have one kernel for all of its layers: its rank was told to have other data."""
+    products = {"name": "nvjet_qqtst_256x128_128x6_2x1_h_bz_coopA_TNT", "operator": "aten::_scaled_mm"}
+    others = {"name": "add", "operator": "aten::add"}
+    counts = {"count": 4, "usual_count": 4.0, "usual_ns": 1000.0}
+    kinds = [{**products, **counts, "detail": shape, "time_ns": 1150} for shape in ("[[64, 64]]", "[[64, 128]]")]
+    memory = {**others, **counts, "detail": "[[64]]", "usual_ns": 3000.0, "time_ns": 3001}
+    assert equal_work.is_slow_at_some(pl.DataFrame([*kinds, memory]))
+    # One at a single shape may have its own reason.
+    assert not equal_work.is_slow_at_some(pl.DataFrame([kinds[0], memory]))

@@ -176,3 +176,22 @@ def test_an_optimizer_on_tensors_of_unknown_sizes_is_told_by_the_time_of_its_upd
     found = told(after_another(unknown, {"L": 70, "M": 50, "C": 90, "D": 100}, STEP))
     # The update reads or writes an element four times, and all of a fused step seven times.
     assert sum(time for *_, time in found) == pytest.approx(310_000 - 100_000 * 7 / 4, abs=4)
+
+
+def test_an_optimizer_most_of_whose_parameters_are_small_is_told_by_what_takes_its_time() -> None:
+    """Biases and weights of norms are most of the parameters, so its kernels were taken for tiny ones."""
+    unknown: dict[str, Given] = {letter: (name, None, None, None) for letter, (name, *_) in ADAM.items()}
+    small = {letter.lower().translate(str.maketrans("lmcd", "PQRS")): given for letter, given in unknown.items()}
+    times = {"L": 70, "M": 50, "C": 90, "D": 100, "P": 2, "Q": 2, "R": 2, "S": 2}
+    found = told(after_another({**unknown, **small}, times, STEP))
+    assert sum(time for *_, time in found) == pytest.approx(318_000 - 102_000 * 7 / 4, abs=8)
+
+
+def test_an_optimizer_on_lists_of_unknown_types_is_told_by_the_time_of_its_updates() -> None:
+    """Profiles are recorded without shapes and types by default."""
+    names = {"L": "lerp_", "M": "mul_", "C": "addcmul_", "D": "addcdiv_"}
+    lists: dict[str, Given] = {letter: (f"aten::_foreach_{name}", None, None, None) for letter, name in names.items()}
+    found = told(after_another(lists, {"L": 30, "M": 20, "C": 30, "D": 40}, STEP))
+    assert {(cause, name) for cause, name, _ in found} == {(UNFUSED_OPTIMIZER, STEP)}
+    assert sum(time for *_, time in found) == pytest.approx(120_000 - 40_000 * 7 / 4, abs=4)
+    assert told(after_another(lists, {"L": 3, "M": 3, "C": 3, "D": 4}, STEP)) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -9,8 +10,9 @@ import polars as pl
 import pytest
 
 from holotrace.analyses import Analyses
+from holotrace.analyses.hlo_ops import BEYOND_PEAK
 from holotrace.core.analysis import Finding
-from holotrace.core.tables import PYTHON_CALLS
+from holotrace.core.tables import CPU_OPS, PYTHON_CALLS
 from holotrace.core.trace import RankTrace
 from holotrace.efficiency.categories import CATEGORIES
 from holotrace.present.wording import sentence
@@ -29,10 +31,43 @@ FLOPS = 2.0 * 1024**3
 def test_model_gets_its_operations_by_the_peak_in_the_time_of_the_step() -> None:
     whole, step = job(shaped(STEP, OPS)).efficiency().rows(named=True)
     for row in (whole, step):
-        assert (row["model_flops"], row["recomputed_flops"], row["step_ns"]) == (FLOPS, 0, 8_000)
-        assert row["mfu_ratio"] == pytest.approx(FLOPS / 989_400 / 8_000)
+        assert (row["model_flops"], row["recomputed_flops"], row["step_ns"]) == (FLOPS, 0, 9_000)
+        assert row["mfu_ratio"] == pytest.approx(FLOPS / 989_400 / 9_000)
         assert row["mfu_ratio"] == row["hfu_ratio"]
         assert (row["modelled_ratio"], row["reason"]) == (1, None)
+
+
+def test_a_step_whose_host_is_done_before_its_device_lasts_as_long_as_the_device_works() -> None:
+    """Its work was divided by the time of its host: a device got many times its peak, or of the recording too much."""
+    ahead = """
+        step    |11223.............|
+        op      |M.N.O.............|
+        host    |K.L.J.............|
+        compute |..KKKKKLLLLLJJJJJ.|
+    """
+    ops = {letter: matrix_product(1024) for letter in "MNO"}
+    found = job(shaped(ahead, ops)).efficiency()
+    # The first begins with its host.
+    assert found.select("step", "step_ns").rows() == [(None, 17_000), (1, 7_000), (2, 5_000), (3, 5_000)]
+    assert found["mfu_ratio"].max() == pytest.approx(FLOPS / 989_400 / 5_000)
+
+
+def test_more_than_the_peak_is_no_ratio() -> None:
+    """What takes 17 us at the peak was done in 7: the device is another one than its name says."""
+    (row,) = job(shaped(STEP.replace("step", "range"), {**OPS, "M": matrix_product(2048)})).efficiency().to_dicts()
+    assert (row["mfu_ratio"], row["hfu_ratio"], row["reason"]) == (None, None, BEYOND_PEAK)
+    assert row["achieved_tflops"] > row["peak_tflops"]
+
+
+def test_a_first_step_begins_when_the_device_is_done_with_what_was_launched_before() -> None:
+    text = """
+        step    |...11..22..|
+        op      |...M...N...|
+        host    |A..K...L...|
+        compute |.AAAAKKKLLL|
+    """
+    found = job(shaped(text, {"M": matrix_product(1024), "N": matrix_product(1024)})).efficiency()
+    assert found.select("step", "step_ns").rows() == [(None, 10_000), (1, 3_000), (2, 3_000)]
 
 
 def test_each_type_is_held_against_its_own_peak() -> None:
@@ -235,6 +270,32 @@ def test_sizes_that_leave_tiles_empty_are_a_finding_with_their_share() -> None:
     assert found.cost_ns == pytest.approx(6_000_000 * (1 - (641 / 704) ** 2), rel=1e-4)
 
 
+def test_product_whose_rows_begin_anywhere_is_held_against_aligned_ones_that_are_no_larger() -> None:
+    """Of a vocabulary of 50257 hardly a tile is empty, but its products take kernels that load no vectors."""
+    aligned, vocabulary = matrix_product(4096), ("aten::mm", [[8192, 4096], [4096, 50257]], [BF16, BF16], ["", ""])
+    found = rules_of(Analyses.operator_efficiency, shaped(LONG, {"M": aligned, "N": vocabulary}))
+    # 4096³ operations take 4 ms, and 24.5 times as many 6: it is faster than what it is held against.
+    assert "unaligned-products" not in found
+    small = ("aten::mm", [[4096, 4096], [4096, 4097]], [BF16, BF16], ["", ""])
+    found = rules_of(Analyses.operator_efficiency, shaped(LONG, {"M": aligned, "N": small}))
+    assert found["unaligned-products"].cost_ns == pytest.approx(2_000_000, rel=0.01)
+    # A thin one does not fill the device, whatever its rows.
+    thin = ("aten::mm", [[4096, 4096], [4096, 1001]], [BF16, BF16], ["", ""])
+    assert "unaligned-products" not in rules_of(Analyses.operator_efficiency, shaped(LONG, {"M": aligned, "N": thin}))
+
+
+@pytest.mark.parametrize("nothing", [None, 5, {}, "x"])
+def test_findings_take_damaged_arguments_as_they_are(nothing: Any) -> None:
+    """A scalar of a product may have dims that are none: the whole report failed."""
+    thin = ("aten::addmm", [[641], [641, 65536], [65536, 641], []], [BF16, BF16, BF16, "Scalar"], [""] * 4)
+    rank = shaped(LONG, {"M": matrix_product(8192), "N": thin})
+    ops = rank.tables[CPU_OPS.name]
+    dims = [text.replace(", []]", f", {json.dumps(nothing)}]") for text in ops["input_dims"].cast(pl.String)]
+    damaged = ops.with_columns(pl.Series("input_dims", dims, dtype=pl.Categorical()))
+    found = rules_of(Analyses.operator_efficiency, replace(rank, tables={**rank.tables, CPU_OPS.name: damaged}))
+    assert found["unaligned-products"].values["names"] == "aten::addmm of 641x65536, 65536x641"
+
+
 def test_rank_slower_at_equal_shapes_is_a_finding_with_its_cost() -> None:
     quick = "op |MMMM|\nhost |K...|\ncompute |.KKKKKKKKKK|"
     slow = "op |MMMM|\nhost |K...|\ncompute |.KKKKKKKKKKKK|"
@@ -279,6 +340,22 @@ def test_many_products_too_small_to_fill_the_device_are_a_finding() -> None:
     assert "many-small-products" not in few
     unknown = rules_of(Analyses.operator_efficiency, shaped(text, {"M": matrix_product(64)}, device={"name": "new"}))
     assert "many-small-products" not in unknown
+
+
+def test_small_products_are_held_against_the_long_ones_of_their_rank() -> None:
+    """Experts one by one: each reaches a fifth of the limits, and long products three quarters."""
+    times, length = 200, 8
+    text = f"op |{('M' * length + '.') * times}{'N' * 100}|\nhost |{('K' + '.' * length) * times}L{'.' * 99}|\n"
+    text += f"compute |{('.' + 'K' * length) * times}{'L' * 100}|"
+    experts, long = matrix_product(900), matrix_product(3350)
+    found = rules_of(Analyses.operator_efficiency, shaped(text, {"M": experts, "N": long}))["many-small-products"]
+    reached = (900 / 3350) ** 3 * 100 / length
+    assert found.cost_ns == pytest.approx(1_000 * times * length * (1 - reached), rel=0.01)
+    # Still smaller ones are limited by the memory, and reach a ninth of that.
+    smaller = shaped(text, {"M": matrix_product(700), "N": long})
+    assert "many-small-products" in rules_of(Analyses.operator_efficiency, smaller)
+    alone = shaped(text, {"M": experts, "N": addition(1000)})
+    assert "many-small-products" not in rules_of(Analyses.operator_efficiency, alone)
 
 
 def test_elementwise_work_that_memory_limits_is_a_finding_with_the_bytes_it_moves() -> None:

@@ -448,3 +448,21 @@ def test_tensors_that_do_not_belong_to_each_other_give_no_figure(arguments: tupl
 
 def test_activation_that_keeps_nothing_on_devices_has_a_backward_pass() -> None:
     assert told("aten::log_sigmoid_backward", X, X, T([0], FLOAT)).moved_bytes == 3 * 128
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind"),
+    [
+        (("_C::cutlass_scaled_mm", T([128, 256], BF), T([128, 512], E4M3), T([512, 256], E4M3, [1, 512]),
+          T([128, 1], FLOAT), T([256, 1], FLOAT), ""), E4M3),
+        (("_C::cutlass_scaled_mm_azp", T([128, 256], BF), T([128, 512], INT8), T([512, 256], INT8, [1, 512]),
+          T([128, 1], FLOAT), T([256, 1], FLOAT), T([256], INT), T([128], INT), ""), INT8),
+        (("aiter::gemm_a8w8", T([16, 8192], BF), NARROW_ROWS, NARROW_WEIGHT), E4M3),
+        # The rows are rounded on the way.
+        (("sglang::w8a8_block_fp8_matmul", T([16, 4096], BF), NARROW_WEIGHT, T([64, 32], FLOAT)), E4M3),
+    ],
+    ids=lambda given: given[0] if isinstance(given, tuple) else given,
+)  # fmt: skip
+def test_type_that_is_multiplied_is_that_of_the_operands(arguments: tuple[Any, ...], kind: str) -> None:
+    """It was that of the result, where this is given first: products in fp8 were held against half of the peak."""
+    assert told(*arguments).type == kind

@@ -63,6 +63,15 @@ def test_a_clean_job_is_told_its_mfu_where_nearly_all_work_is_known() -> None:
     assert verdict.of({CAUSES: of_causes, "efficiency": unknown}, [], 1).limits == ""
 
 
+def test_a_clean_job_is_told_what_its_computing_is_made_of() -> None:
+    """Nine tenths of the time of a healthy job is computing, of which its verdict had no word but the MFU."""
+    parts = {"gemm_ns": [60, 9, 62], "attention_ns": [15, 1, 15], "norm_ns": [9, 0, 9], "other_ns": [16, 0, 14]}
+    table = pl.DataFrame({"step": [None, 1, None], "busy_ns": [100, 10, 100], **parts})
+    said = verdict.of({CAUSES: causes(joint_ns=0), "work_categories": table}, [], 1).limits
+    assert said == "Of the time that devices are busy, 61% goes to products of matrices and 15% to attention."
+    assert verdict.of({CAUSES: causes(joint_ns=0), "work_categories": table.clear()}, [], 1).limits == ""
+
+
 def test_where_ranks_could_not_be_compared_no_cause_is_no_praise() -> None:
     table = pl.DataFrame({"rank": [0, 1], "collective_count": [0, 1], "uncompared_count": [8, 7]})
     found = stragglers.findings(

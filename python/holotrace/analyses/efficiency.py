@@ -13,7 +13,7 @@ from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import MODULES, STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import counted_work, device_steps, intervals, modelled_work, recomputation
+from holotrace.derive import counted_work, device_steps, modelled_work, recomputation, step_windows
 from holotrace.efficiency.categories import COMMUNICATION
 from holotrace.efficiency.devices import Device
 
@@ -34,7 +34,7 @@ _NO_SHAPES, _NO_DEVICE, _NO_WORK = "no operator has recorded shapes", "the devic
         Column(
             "step_ns",
             Unit.NS,
-            "Length of the step, in XLA profiles since the previous one ended; without steps, of the recording",
+            "Time of the step on the device: since the work of the previous one ended; without steps, of the recording",
         ),
         Column(
             "model_flops",
@@ -66,6 +66,7 @@ _NO_SHAPES, _NO_DEVICE, _NO_WORK = "no operator has recorded shapes", "the devic
         *modelled_work.READS,
         *recomputation.READS,
         *counted_work.READS,
+        *step_windows.READS,
         _RUNS,
         STEPS.only("step", "start_ns", "end_ns"),
     ),
@@ -83,12 +84,8 @@ def efficiency(rank: RankTrace) -> pl.DataFrame:
     the shapes in the program (GPU, CPU), on all devices of a rank. They are compared with the peaks that the profile
     declares, or else with those of the table of devices.
     """
-    steps = rank[STEPS].select("step", step_ns=pl.col("end_ns") - pl.col("start_ns"))
     if rank.count(XLA_OPS):
-        return _of_xla(rank, steps)
-    whole = pl.LazyFrame(
-        {"step": [None], "step_ns": [_span_ns(rank)]}, schema={"step": pl.Int64(), "step_ns": pl.Int64()}
-    )
+        return _of_xla(rank, rank[STEPS].select("step", step_ns=pl.col("end_ns") - pl.col("start_ns")))
     again, no_step = rank.cached(recomputation.operators), pl.lit(None, pl.Int64()).alias("step")
     calls = (
         rank.cached(modelled_work.modelled).lazy().with_columns(is_again=pl.col("op_id").is_in(pl.lit(again).implode()))
@@ -96,7 +93,7 @@ def efficiency(rank: RankTrace) -> pl.DataFrame:
     alone = rank.cached(modelled_work.outside).lazy().with_columns(pl.col("category").cast(pl.String))
     # The whole recording is one more step, in which everything is.
     twice = [pl.concat([each.drop_nulls("step"), each.with_columns(no_step)]) for each in (calls, alone)]
-    found = pl.concat([whole, steps.lazy()]).join(_sums(*twice), on="step", how="left", nulls_equal=True)
+    found = step_windows.lasting(rank).lazy().join(_sums(*twice), on="step", how="left", nulls_equal=True)
     unknown = _NO_CPU if rank.computes_on_host else _NO_DEVICE
     return done(_ratios(found, rank.cached(modelled_work.device_of), unknown).sort("step"))
 
@@ -135,13 +132,6 @@ def _of_xla(rank: RankTrace, steps: pl.DataFrame) -> pl.DataFrame:
         modelled_ratio=_finite(pl.col("known_ps") / pl.col("total_ps")),
         reason=reason.when(~is_held).then(pl.lit(BEYOND_PEAK)).otherwise(pl.lit(counted_work.said(rank))),
     ).sort("step")
-
-
-def _span_ns(rank: RankTrace) -> int | None:
-    work = modelled_work.events(rank)
-    spans = rank[STEPS] if rank[STEPS].height else work
-    first, last = intervals.ends(spans)
-    return None if first is None or last is None else last - first
 
 
 def _sums(calls: pl.LazyFrame, alone: pl.LazyFrame) -> pl.LazyFrame:
@@ -195,6 +185,9 @@ def _ratios(found: pl.LazyFrame, device: Device | None, unknown: str) -> pl.Lazy
     nothing = no_device.when(all_flops > 0, ~peak.is_finite().fill_null(value=False)).then(pl.lit(_NO_PEAK))
     supposed = pl.lit(f"{_SUPPOSED}: {device.assumed}" if device and device.assumed else None, pl.String())
     can = has_shapes & (pl.col("step_ns") > 0)
+    # More than the peak is none: the device is another one, or the work is not of this time.
+    is_held = can & (all_flops / pl.col("step_ns") <= peak)
+    beyond = nothing.when(can & ~is_held).then(pl.lit(BEYOND_PEAK))
     return found.select(
         "step",
         "step_ns",
@@ -203,11 +196,11 @@ def _ratios(found: pl.LazyFrame, device: Device | None, unknown: str) -> pl.Lazy
         recomputed_ns="recomputed_ns",
         achieved_tflops=pl.when(can).then(pl.col("model_flops") / pl.col("step_ns") / _TERA),
         peak_tflops=_finite(peak / _TERA),
-        mfu_ratio=_finite(pl.when(can).then(pl.col("model_flops") / pl.col("step_ns") / peak)),
-        hfu_ratio=_finite(pl.when(can).then(all_flops / pl.col("step_ns") / peak)),
+        mfu_ratio=_finite(pl.when(is_held).then(pl.col("model_flops") / pl.col("step_ns") / peak)),
+        hfu_ratio=_finite(pl.when(is_held).then(all_flops / pl.col("step_ns") / peak)),
         modelled_ratio=_finite(pl.when(total_ns > 0).then(pl.col("known_ns").fill_null(0) / total_ns)),
         reason=pl.coalesce(
-            nothing, pl.concat_str(supposed, "unknown", separator="; ", ignore_nulls=True).replace("", None)
+            beyond, pl.concat_str(supposed, "unknown", separator="; ", ignore_nulls=True).replace("", None)
         ),
     )
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import polars as pl
 
@@ -15,20 +13,21 @@ from holotrace.core.schema import Column, Unit, empty
 from holotrace.core.trace import RankTrace
 from holotrace.derive import modelled_work, pooled
 from holotrace.derive.modelled_work import OUTSIDE
+from holotrace.efficiency import arguments
+from holotrace.efficiency.product_sizes import PRODUCTS, ProductSizes, sizes_of
 
 # Operations per nanosecond are thousandths of TFLOP/s; bytes per nanosecond are GB/s.
 _TERA = 1000
 # Calls shorter than these are mostly start and end of a kernel.
-LONG_NS, SHORT_NS = 20_000, 10_000
+LONG_NS = 20_000
 NAMED = 3  # shapes in a finding
 NAMED_SHAPES = 2  # of its inputs
 # A finding is worth reading if it concerns this share of the busy time, and this much of it.
 MUCH, NOTICED_NS = 0.02, 1_000_000
 OF_ITS_KIND = 0.02
-FP32_TIMES = 5
-TILE, EMPTY = 64, 0.1
-PRODUCTS = ("aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm")
-MANY, LITTLE = 100, 0.1
+FP32_TIMES = 3
+EMPTY = 0.1
+MANY, LITTLE, OF_LONG_ONES = 100, 0.1, 0.5
 CHAINS = 1 / 3
 RANKS, SLOWER = 3, 0.05
 # How far a rank lies from the median, in deviations that are typical of its peers, before it is another device.
@@ -207,8 +206,8 @@ def time_above_the_limits(table: pl.DataFrame) -> Iterator[Finding]:
 def products_in_fp32(table: pl.DataFrame) -> Iterator[Finding]:
     """Products of matrices are computed in fp32 without TF32, among others in 16 bits.
 
-    Units for fp32 do a tenth or less of what the units for narrow types do. A layer left out of mixed precision, or one
-    whose input is a float, costs as much as ten others. Told by types and the names of kernels.
+    Units for fp32 do a third to a thirtieth of what the units for narrow types do. A layer left out of mixed precision,
+    or one whose input is a float, costs as much as several others. Told by types and the names of kernels.
 
     Put the layer under autocast, or allow TF32: `torch.set_float32_matmul_precision("high")`.
     """
@@ -223,21 +222,49 @@ def products_in_fp32(table: pl.DataFrame) -> Iterator[Finding]:
 
 @operator_efficiency.rule
 def unaligned_products(table: pl.DataFrame) -> Iterator[Finding]:
-    """Products of matrices have sizes that leave much of a kernel's tiles empty.
+    """Products of matrices have sizes that leave much of a kernel's tiles empty, or that need slower kernels.
 
     Kernels compute tiles of 64 by 64 elements or larger; what a matrix leaves of the last ones is computed and thrown
-    away. Sizes that are no multiple of 8 need slower kernels besides. The cost is the share of tiles of 64 by 64 that
-    is empty, where the device's speed limits the product.
+    away. The cost is the share of tiles of 64 by 64 that is empty, where the device's speed limits the product. Kernels
+    load 16 bytes at once: if rows do not begin at multiples of that, such as those of a vocabulary of 50257, slower
+    kernels have to be taken. The cost is then what would be saved if the product came as near to the limits as the
+    products of the rank that are aligned and no larger.
 
     Pad vocabulary, heads and hidden sizes to multiples of 64 or 128, or choose a batch that fills the tiles.
     """
     products = _certain(table).filter(pl.col("name").is_in(PRODUCTS), pl.col("bound_by") == "compute")
-    if products.is_empty():
-        return
-    filled = [_filled(json.loads(dims)) for dims in products["input_dims"]]
-    cost = (pl.col("union_ns") * (1 - pl.Series(filled, dtype=pl.Float64()))).round().cast(pl.Int64)
-    rows = products.with_columns(cost_ns=cost).filter(pl.col("cost_ns") > EMPTY * pl.col("union_ns"))
-    yield from _worst(table, rows, "are products whose sizes leave tiles partly empty")
+    products = products.filter(pl.col("roofline_ratio") > 0)
+    given = products.select("name", "input_dims", "input_types", "input_strides").iter_rows()
+    sizes = [sizes_of(*row) for row in given]
+    others = _ratios_of_aligned(products, sizes)
+    took = products.select("rank", "union_ns", "roofline_ratio").iter_rows()
+    cost = [
+        own_ns * max(1 - own.filled_ratio, 1 - ratio / (others(rank, own) or ratio)) if own else None
+        for own, (rank, own_ns, ratio) in zip(sizes, took, strict=True)
+    ]
+    cost_ns = pl.Series("cost_ns", cost, dtype=pl.Float64()).round().cast(pl.Int64())
+    rows = products.with_columns(cost_ns).filter(pl.col("cost_ns") > EMPTY * pl.col("union_ns"))
+    yield from _worst(table, rows, "are products whose sizes leave tiles partly empty or need slower kernels")
+
+
+def _ratios_of_aligned(
+    products: pl.DataFrame, sizes: Sequence[ProductSizes | None]
+) -> Callable[[int, ProductSizes], float]:
+    """How near to the limits aligned products that are no larger come on a rank, by time; 0 for one that is aligned."""
+    by_rank: dict[int, list[tuple[ProductSizes, float, int]]] = {}
+    took = products.select("rank", "roofline_ratio", "union_ns", "mean_ns").iter_rows()
+    for one, (rank, ratio, union_ns, mean_ns) in zip(sizes, took, strict=True):
+        if one and one.is_aligned and mean_ns >= LONG_NS:
+            by_rank.setdefault(rank, []).append((one, ratio, union_ns))
+
+    def usual(rank: int, own: ProductSizes) -> float:
+        if own.is_aligned:
+            return 0.0
+        known = [(ratio, ns) for other, ratio, ns in by_rank.get(rank, ()) if own.is_at_least(other)]
+        total = sum(ns for _, ns in known)
+        return sum(ratio * ns for ratio, ns in known) / total if total else 0.0
+
+    return usual
 
 
 @operator_efficiency.rule
@@ -246,17 +273,19 @@ def many_small_products(table: pl.DataFrame) -> Iterator[Finding]:
 
     A kernel takes some microseconds to start and end, and a small one leaves most multiprocessors idle meanwhile. Many
     of the same shape take longer than one product of all of them. Named are shapes with 100 calls and more, of less
-    than 10 µs each, that reach less than a tenth of the limits.
+    than 20 µs each, that reach less than a tenth of the limits, or less than half of what the rank's long products
+    reach. The cost is what would be saved if they reached as much as these, or else the limits.
 
     Batch them (`torch.bmm`, `torch.vmap`), group them (`torch._grouped_mm`), or capture them in a CUDA graph.
     """
-    rows = _certain(table).filter(
-        pl.col("category") == "gemm",
-        pl.col("call_count") >= MANY,
-        pl.col("mean_ns") < SHORT_NS,
-        pl.col("roofline_ratio") < LITTLE,
-    )
-    saved = pl.col("above_roofline_ns")
+    products = _certain(table).filter(pl.col("category") == "gemm")
+    long_ns = pl.when(pl.col("mean_ns") >= LONG_NS).then("union_ns")
+    usual = (pl.col("roofline_ratio") * long_ns).sum().over("rank") / long_ns.sum().over("rank")
+    products = products.with_columns(usual=pl.when(usual.is_finite()).then(usual))
+    little = pl.max_horizontal(pl.lit(LITTLE), OF_LONG_ONES * pl.col("usual"))
+    rows = products.filter(pl.col("call_count") >= MANY, pl.col("mean_ns") < LONG_NS, pl.col("roofline_ratio") < little)
+    below = (1 - pl.col("roofline_ratio") / pl.col("usual")).clip(lower_bound=0)
+    saved = pl.coalesce((pl.col("union_ns") * below).round().cast(pl.Int64), "above_roofline_ns")
     yield from _worst(table, rows.with_columns(cost_ns=saved), "are products too small to fill the device")
 
 
@@ -395,14 +424,8 @@ def _legible(dims: str) -> str:
 
     A bias before two matrices does not tell how much there is to multiply.
     """
-    shapes = [shape for shape in json.loads(dims) if shape and not isinstance(shape[0], list)]
+    given = (shape for shape in arguments.listed(dims) if isinstance(shape, list))
+    shapes = [shape for shape in given if shape and all(isinstance(size, int) for size in shape)]
     wide = [shape for shape in shapes if len(shape) > 1]
     shown = wide if len(wide) >= NAMED_SHAPES else shapes
     return ", ".join("x".join(map(str, shape)) for shape in shown[:NAMED_SHAPES])
-
-
-def _filled(dims: list[list[int]]) -> float:
-    """The share of the tiles of a product that is not empty."""
-    first, second = [shape for shape in dims if len(shape) > 1][-2:]
-    sizes = (first[-2], second[-1])
-    return float(math.prod(size / (-(-size // TILE) * TILE) for size in sizes))

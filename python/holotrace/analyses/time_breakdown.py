@@ -8,13 +8,11 @@ import polars as pl
 
 from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Stacked
-from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import DEVICE_EVENTS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import busy, intervals
+from holotrace.derive import busy, intervals, step_windows
 from holotrace.derive.busy import Busy
-from holotrace.derive.kernel_kinds import IS_WORK
 
 # Below a twentieth, gaps between kernels are what launching costs; from a half on the device is hardly used.
 IDLE_RATIO, IDLE_CRITICAL_RATIO = 0.05, 0.5
@@ -58,7 +56,7 @@ def time_breakdown(rank: RankTrace, *, by_step: bool = False) -> pl.DataFrame:
         by_step: One row per step that launched device work, instead of one per rank.
     """
     times = rank.cached(busy.of)
-    windows = _steps(rank[EVENTS]) if by_step else _whole(times)
+    windows = step_windows.windows(rank[EVENTS]) if by_step else _whole(times)
     boundaries = pl.concat([windows["start_ns"], windows["end_ns"].tail(1)])
     # Each kind counts only where those before it did not run already.
     compute, compute_or_comm, worked = (
@@ -83,19 +81,6 @@ def _whole(times: Busy) -> pl.DataFrame:
     """One window from the first work to the last, if there is any."""
     spans = [] if times.start_ns is None else [(None, times.start_ns, times.end_ns)]
     return pl.DataFrame(spans, _WINDOW, orient="row")
-
-
-def _steps(events: pl.DataFrame) -> pl.DataFrame:
-    """The window of each step that launched work."""
-    ends = pl.col("end_ns").cum_max()
-    return done(
-        events.lazy()
-        .filter(IS_WORK, pl.col("step").is_not_null())
-        .group_by("step")
-        .agg(pl.col("start_ns").min(), pl.col("end_ns").max())
-        .sort("step")
-        .select("step", start_ns=ends.shift(1).fill_null(pl.col("start_ns").first()), end_ns=ends)
-    )
 
 
 def _per_rank(table: pl.DataFrame) -> pl.DataFrame:

@@ -13,6 +13,7 @@ from holotrace.core.analysis import CAUSES, Finding, by_cost
 from holotrace.diagnosis.causes import is_hidden
 from holotrace.diagnosis.job.floors import FLOOR_RATIO
 from holotrace.diagnosis.words.classes import COSTLESS, RECORDING
+from holotrace.efficiency.categories import CATEGORIES, OTHER
 from holotrace.present import exposed, pipeline
 from holotrace.present import format as fmt
 from holotrace.present.wording import sentence
@@ -34,6 +35,23 @@ _FACTORS = {
     "balance_ratio": "balance",
     "copy_ratio": "copies",
     "communication_ratio": "communication",
+}
+# Kinds of work are named that take this part of the time that devices are busy, so many of them.
+_NOTICED_RATIO, _KINDS = 0.1, 3
+_OF_KINDS = {
+    "gemm": "products of matrices",
+    "convolution": "convolutions",
+    "norm": "norms",
+    "elementwise": "elementwise operators",
+    "reduction": "reductions",
+    "copy": "copies",
+    "embedding": "embeddings",
+    "moe": "experts",
+    "optimizer": "the optimizer",
+    "rng": "random numbers",
+    "sort": "sorting",
+    "fft": "Fourier transforms",
+    "linalg": "linear algebra",
 }
 # More of the time than this goes into moving data where that is what limits a job.
 _MOVING_RATIO = 0.5
@@ -198,8 +216,13 @@ def _saving(joint_ns: int, job_ns: float, profiler_ns: int, steps: int, of_share
 
 
 def _limits(tables: Mapping[str, pl.DataFrame]) -> str:
-    """The factors that keep devices from computing, and how much of what these can do the model gets."""
-    return " ".join(said for said in (_factors(tables.get("factors")), _utilization(tables.get("efficiency"))) if said)
+    """The factors that keep devices from computing, how much of what these can do the model gets, and what they do."""
+    told = (
+        _factors(tables.get("factors")),
+        _utilization(tables.get("efficiency")),
+        _made_of(tables.get("work_categories")),
+    )
+    return " ".join(said for said in told if said)
 
 
 def _moving(communication: pl.DataFrame | None, breakdown: pl.DataFrame | None) -> str:
@@ -235,6 +258,21 @@ def _utilization(table: pl.DataFrame | None) -> str:
     ratios = sorted(whole.to_list())
     said = dict.fromkeys(fmt.percent(ratio) for ratio in (ratios[0], ratios[-1]))
     return f"The model gets {' to '.join(said)} of what the devices could compute (MFU)."
+
+
+def _made_of(table: pl.DataFrame | None) -> str:
+    """The kinds of work that devices are busy with for most of the time; empty where that is not known."""
+    if table is None or "busy_ns" not in table.columns:
+        return ""
+    whole = table.filter(pl.col("step").is_null())
+    known = [name for name in CATEGORIES if name != OTHER and f"{name}_ns" in whole.columns]
+    kinds, busy_ns = {name: int(whole[f"{name}_ns"].sum()) for name in known}, int(whole["busy_ns"].sum())
+    most = sorted((-ns, name) for name, ns in kinds.items() if ns > 0 and ns >= _NOTICED_RATIO * busy_ns)[:_KINDS]
+    if not most:
+        return ""
+    shares = [(fmt.percent(-ns / busy_ns), _OF_KINDS.get(name, name)) for ns, name in most]
+    said = [f"{share} {'goes ' if place == 0 else ''}to {kind}" for place, (share, kind) in enumerate(shares)]
+    return f"Of the time that devices are busy, {fmt.listed(said)}."
 
 
 def _factors(table: pl.DataFrame | None) -> str:

@@ -152,10 +152,13 @@ def _is_of_data() -> pl.Expr:
 
 
 def _is_of_dense_products(longer: pl.DataFrame) -> bool:
-    """Whether several kernels of products take longer: of equal shapes they take equally long, whatever the data."""
+    """Whether products take longer by several kernels, or by one at several shapes, each of which others have, too.
+
+    Those of equal shapes take equally long, whatever the data.
+    """
     dense = longer.filter(pl.Series([_is_dense(name or "") for name in longer["name"]], dtype=pl.Boolean))
     is_most = total(dense["excess_ns"]) > _MOSTLY_RATIO * total(longer["excess_ns"])
-    return is_most and dense["name"].n_unique() >= _FEWEST_FAMILIES
+    return is_most and dense.select("name", "detail").n_unique() >= _FEWEST_FAMILIES
 
 
 def of_more_work(kinds: pl.DataFrame, ranks: Sequence[int]) -> dict[str, Any]:

@@ -209,14 +209,14 @@ def _of_optimizer(ops: pl.DataFrame, *, is_adam: bool) -> Iterator[tuple[pl.Data
     is_sparse = pl.Series([_is_sparse(dims, strides) for dims, strides in given], dtype=pl.Boolean)
     single, lists = ops.filter(~of_lists, ~is_sparse), ops.filter(of_lists)
     least, most = (ratio * total(single["span_ns"]) for ratio in _PLAUSIBLE)
-    median_ns: Any = single["span_ns"].median()
+    are_tiny = _where_half_of_the_time_is(single["span_ns"]) < _TINY_NS
     update = _update(single["name"], is_adam=is_adam)
     is_limited = 0 < least <= total(single["roof_ns"].drop_nulls()) <= most
     updated = single.filter(name=update).select(_GIVEN) if is_limited else single.select(_GIVEN).clear()
     if moved := sum(_fused_bytes(*given) for given in updated.iter_rows()):
         peak: Any = single["peak_bytes"].max()
         yield single, moved / (OPTIMIZER_RATIO * peak)
-    elif not is_limited and (median_ns or _TINY_NS) < _TINY_NS:
+    elif not is_limited and are_tiny:
         # What they take beyond the shortest of them is their data's, which one kernel would read and write, too.
         shortest = single["span_ns"].quantile(_SHORTEST_QUANTILE, "lower") or 0.0
         yield single, single.select((pl.col("span_ns") - shortest).clip(lower_bound=0).sum()).item()
@@ -230,10 +230,21 @@ def _of_optimizer(ops: pl.DataFrame, *, is_adam: bool) -> Iterator[tuple[pl.Data
     passes = lists.select((pl.col("input_types").str.count_matches("TensorList") + 1 - is_square).sum()).item()
     plain = lists["name"].str.replace(_LISTS, "aten::", literal=True)
     update = _update(plain, is_adam=is_adam)
-    # Without types nobody knows how many lists there were.
-    if update is not None and passes:
-        updates = lists.filter(plain == update).height
-        yield lists, total(lists["span_ns"]) * _PASSES[update] * updates / passes
+    if update is None:
+        return
+    updates = lists.filter(plain == update)
+    if passes:
+        yield lists, total(lists["span_ns"]) * _PASSES[update] * updates.height / passes
+    elif _where_half_of_the_time_is(lists["span_ns"]) >= _TINY_NS:
+        # Without types nobody knows how many lists there were, but for those of the update.
+        yield lists, total(updates["span_ns"]) * _PASSES[update] / _OWN_PASSES[update]
+
+
+def _where_half_of_the_time_is(spans_ns: pl.Series) -> float:
+    """The time of a call up to which calls take half of the time of all: most are short, on small parameters."""
+    ordered = spans_ns.sort()
+    place = ordered.cum_sum().search_sorted(total(ordered) / 2)
+    return float(ordered[place]) if len(ordered) else 0.0
 
 
 def _is_sparse(dims: str | None, strides: str | None) -> bool:

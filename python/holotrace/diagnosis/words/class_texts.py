@@ -250,10 +250,10 @@ CLASSES: Mapping[str, Class] = {
         "units for narrower types that are many times faster",
         "If the accuracy allows, put the layer under autocast, cast its weights and inputs, or allow TF32: "
         'torch.set_float32_matmul_precision("high").',
-        seen="Matrix products with fp32 inputs, on a device whose fp32 units reach a fifth or less of the rate of its "
-        "16-bit or TF32 units. If the job also has products in 16 bits, the cost is computed from their rate. "
-        "Otherwise the cause is reported if the names and the speed of the kernels show that the fp32 units limit "
-        "them, and the cost is computed from 0.6 of the TF32 peak.",
+        seen="Matrix products with fp32 inputs, on a device whose fp32 units reach a third or less of the rate of its "
+        "16-bit units, or a fifth of that of its TF32 units. If the job also has products in 16 bits, the cost is "
+        "computed from their rate. Otherwise the cause is reported if the names and the speed of the kernels show that "
+        "the fp32 units limit them, and the cost is computed from 0.6 of the TF32 peak.",
         confused="Inefficient kernels, if their type is the same as that of the others.",
     ),
     classes.INEFFICIENT: Class(

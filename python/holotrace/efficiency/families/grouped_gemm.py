@@ -154,4 +154,4 @@ def contiguous_groups(a: Arguments) -> Figures:
     out = next((t for _, t in a.all_tensors() if t.dims == dims and t.element_bytes > 1), None)
     scales = [t for p, t in a.all_tensors() if p not in (narrow[0][0], narrow[1][0]) and t is not out and t != out]
     written = out or rows.like(dims, "c10::BFloat16")
-    return Figures(flops, total_bytes(rows, weights, *scales, written), "each row belongs to a group")
+    return Figures(flops, total_bytes(rows, weights, *scales, written), "each row belongs to a group", type=rows.type)

@@ -152,7 +152,7 @@ def into_given(a: Arguments) -> Figures:
     return Figures(
         2 * out.count * left.dims[1] * double,
         _scales(a, 0) + out.bytes,
-        type=FOUR_BITS if double == 2 else None,
+        type=_multiplied(double, left, right),
     )
 
 
@@ -187,15 +187,18 @@ def scaled_rows(a: Arguments) -> Figures:
     if a.name.endswith("::bmm_fp8"):
         used.append(_ROOM)
     flops = 2 * prod(dims) * rows[-1] * double
-    return Figures(flops, _scales(a, *used) + written.bytes, None if out else _TWO_BYTES, type=_four_bits(double))
+    return Figures(
+        flops, _scales(a, *used) + written.bytes, None if out else _TWO_BYTES, type=_multiplied(double, left, right)
+    )
 
 
 def _is_narrow(tensor: Tensor) -> bool:
     return tensor.element_bytes == 1
 
 
-def _four_bits(double: int) -> str | None:
-    return FOUR_BITS if double == 2 else None
+def _multiplied(double: int, left: Tensor, right: Tensor) -> str:
+    """The type that is multiplied: wider rows are rounded to that of the weight on the way."""
+    return FOUR_BITS if double == 2 else next((one.type for one in (left, right) if _is_narrow(one)), left.type)
 
 
 @model(

@@ -12,10 +12,10 @@ from holotrace.derive.device_time import DEVICE, ON_HOST
 from holotrace.derive.kernel_kinds import COMPUTE, MEMORY
 from holotrace.diagnosis.rank.inefficient import (
     FAR_RATIO,
-    FP32_TIMES,
     LIMITED_RATIO,
     MOST_RATIO,
     TF32_RATIO,
+    TF32_TIMES,
     USUAL_RATIO,
 )
 from holotrace.diagnosis.rank.unfused import LONG_NS
@@ -97,7 +97,7 @@ def _exact(rank: RankTrace, known: pl.DataFrame) -> pl.DataFrame:
         .with_columns(ratio=1 - needed_ps / pl.col("own_ps"), cause=pl.lit(WRONG_TYPE))
         .filter(
             pl.col("reached").is_between(LIMITED_RATIO, MOST_RATIO),
-            pl.col("peak_flops") * FP32_TIMES <= pl.col("fast_flops"),
+            pl.col("peak_flops") * TF32_TIMES <= pl.col("fast_flops"),
             pl.col("ratio") > 0,
         )
         .select(*known.columns, "ratio", "cause")
