@@ -52,7 +52,9 @@ def found(
     types = {"rank": pl.Int32()}
     rows = pl.DataFrame([*marked, *longer], infer_schema_length=None, schema_overrides=types)
     job = Job(rows.select("rank").hstack(filled(rows.drop("rank"), account.COLUMNS)), pl.DataFrame(), (0, 1), MS)
-    visits = pl.DataFrame(come, schema_overrides=types).with_columns(queue=pl.lit(None, pl.Int64))
+    visits = pl.DataFrame(come, schema_overrides=types).with_columns(
+        queue=pl.lit(None, pl.Int64), collective=pl.lit("allreduce")
+    )
     return list(cores_in_turns.causes(job, visits))
 
 

@@ -8,18 +8,19 @@ from dataclasses import replace
 import polars as pl
 
 from holotrace.derive import intervals
+from holotrace.derive.host_messages import PAIR
 from holotrace.derive.totals import total
 from holotrace.diagnosis.job import equal_work
 from holotrace.diagnosis.job.candidates import IS_EQUAL, NAMED_RATIO, Candidate, Job, when
 from holotrace.diagnosis.job.meetings import Change
 from holotrace.diagnosis.rank import account
-from holotrace.diagnosis.words.classes import MORE_WORK, SLOW_DEVICE, UNEVEN_WORK
+from holotrace.diagnosis.words.classes import MORE_WORK, PIPELINE, SLOW_DEVICE, UNEVEN_WORK
 
 # A device is named if it computes longer by so much of the time that it is late.
 _EXPLAINED_RATIO = 0.5
 # Ranks, or devices, that compute longer; ranks are told as a whole if that costs so many times what their latest
 # devices do.
-LONGER, _WHOLE_TIMES = (SLOW_DEVICE, MORE_WORK), 1.5
+LONGER, _WHOLE_TIMES = (SLOW_DEVICE, MORE_WORK, PIPELINE), 1.5
 # What more devices of a rank are late for is nobody's fault.
 _MOST_DEVICES = 2
 # Under which the evidence has the number of the device, or of how many it is that take turns.
@@ -98,6 +99,7 @@ def late(come: pl.DataFrame) -> pl.DataFrame:
             # When the last device to compute had done so.
             done_ns=pl.min_horizontal(pl.col("arrival_ns").first(), pl.col("left_ns").min() - pl.col("time_ns").max()),
             late_ns=pl.col("arrival_ns").first() - pl.col("arrival_ns").slice(1).max(),
+            sends=(pl.col("collective") == PAIR).first(),
             # Without the last one they would go on together with the one that came before it.
             standing_ns=pl.col("standing_ns").slice(1).first(),
             left_ns=pl.col("left_ns").min(),
@@ -178,10 +180,12 @@ def _of_device(device: int, late_ns: int, kinds: pl.DataFrame, late: pl.DataFram
     name, kernel = equal_work.largest(kinds, (device,))
     is_equal = not is_slow and equal_work.is_equal(kinds, (device,))
     worst = mine.sort("time_ns", "come_ns", descending=[True, False]).row(0, named=True)
-    own_clock = mine.select(pl.col("done_ns") + pl.col("clock_offset_ns"), "time_ns")
+    # In a pipeline others also stand still for what it does in its turn.
+    share = min(1.0, beyond_ns / max(1, total(mine["time_ns"]))) if mine["sends"].any() else 1.0
+    own_clock = mine.select(pl.col("done_ns") + pl.col("clock_offset_ns"), pl.col("time_ns") * share)
     return Candidate(
         SLOW_DEVICE if is_slow else MORE_WORK,
-        Change(removed={job.ranks[0]: [(at, float(ns)) for at, ns in own_clock.iter_rows()]}),
+        Change(of_devices={(job.ranks[0], device): [(at, float(ns)) for at, ns in own_clock.iter_rows()]}),
         job.ranks,
         when(mine, "time_ns"),
         None if is_slow else name,
