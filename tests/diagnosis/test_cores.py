@@ -46,8 +46,8 @@ def found(work: list[dict[str, tuple[int, int]]], late: int) -> list[Candidate]:
     rows = pl.DataFrame(computed, schema_overrides=rank)
     rows = rows.select("rank").hstack(filled(rows.drop("rank"), account.COLUMNS))
     job = Job(rows, pl.DataFrame(), (0,), MS)
-    known = {"queue": pl.lit(None, pl.Int64), "collective": pl.lit("allreduce")}
-    return list(cores.causes(job, pl.DataFrame(come, schema_overrides=rank).with_columns(**known)))
+    queue = pl.lit(None, pl.Int64).alias("queue")
+    return list(cores.causes(job, pl.DataFrame(come, schema_overrides=rank).with_columns(queue)))
 
 
 def test_a_device_that_takes_longer_for_the_same_is_slow() -> None:
@@ -91,7 +91,7 @@ def late(*collectives: tuple[int, int, int, int]) -> list[int]:
         for match, (first, last, left, exposed) in enumerate(collectives)
         for device, arrival in enumerate((first, last))
     ]
-    columns = {"rank": 0, "step": 0, "event_id": 0, "clock_offset_ns": 0, "queue": None, "collective": "allreduce"}
+    columns = {"rank": 0, "step": 0, "event_id": 0, "clock_offset_ns": 0, "queue": None}
     found = cores.late(pl.DataFrame(come).with_columns(**{name: pl.lit(value) for name, value in columns.items()}))
     return [ns // MS for ns in found.sort("match")["time_ns"]]
 
@@ -130,7 +130,7 @@ def test_a_device_that_waits_for_another_in_one_group_makes_nobody_late_in_the_n
         for match, group in enumerate(groups)
         for device, arrival in group
     ]
-    columns = {"rank": 0, "step": 0, "event_id": 0, "clock_offset_ns": 0, "queue": None, "collective": "allreduce"}
+    columns = {"rank": 0, "step": 0, "event_id": 0, "clock_offset_ns": 0, "queue": None}
     found = cores.late(pl.DataFrame(come).with_columns(**{name: pl.lit(value) for name, value in columns.items()}))
     by_device = found.group_by("device").agg(pl.col("time_ns").sum() / MS).sort("device")
     # Device 3 is late to its first group, at a time at which others wait for device 1 for longer.

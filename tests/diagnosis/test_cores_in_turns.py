@@ -52,9 +52,7 @@ def found(
     types = {"rank": pl.Int32()}
     rows = pl.DataFrame([*marked, *longer], infer_schema_length=None, schema_overrides=types)
     job = Job(rows.select("rank").hstack(filled(rows.drop("rank"), account.COLUMNS)), pl.DataFrame(), (0, 1), MS)
-    visits = pl.DataFrame(come, schema_overrides=types).with_columns(
-        queue=pl.lit(None, pl.Int64), collective=pl.lit("allreduce")
-    )
+    visits = pl.DataFrame(come, schema_overrides=types).with_columns(queue=pl.lit(None, pl.Int64))
     return list(cores_in_turns.causes(job, visits))
 
 

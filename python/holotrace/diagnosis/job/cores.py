@@ -8,7 +8,6 @@ from dataclasses import replace
 import polars as pl
 
 from holotrace.derive import intervals
-from holotrace.derive.host_messages import PAIR
 from holotrace.derive.totals import total
 from holotrace.diagnosis.job import equal_work
 from holotrace.diagnosis.job.candidates import IS_EQUAL, NAMED_RATIO, Candidate, Job, when
@@ -27,16 +26,20 @@ _MOST_DEVICES = 2
 DEVICE, DEVICES = "device", "devices"
 
 
-def causes(job: Job, come: pl.DataFrame) -> Iterator[Candidate]:
+def causes(job: Job, come: pl.DataFrame, *, go_apart: bool = False) -> Iterator[Candidate]:
     """Devices that come last to what the devices of their rank do together, since they compute longer.
+
+    Where devices ``go_apart`` as the job is held again, it is known who waits for how long without what a device
+    computes beyond the others; else it is what the others of its rank stand still for, so long as that is.
 
     Args:
         job: What all ranks contribute.
         come: When each device came to each collective, as of ``arrivals.of_ranks``.
+        go_apart: Whether each device goes its own way between meetings.
     """
     computed = job.of(account.CORE)
     for (rank,), of_rank in late(come).group_by("rank", maintain_order=True):
-        yield from _of_rank(computed.filter(rank=rank), of_rank, replace(job, ranks=(rank,)))
+        yield from _of_rank(computed.filter(rank=rank), of_rank, replace(job, ranks=(rank,)), go_apart=go_apart)
 
 
 def are_told(candidate: Candidate) -> bool:
@@ -99,7 +102,6 @@ def late(come: pl.DataFrame) -> pl.DataFrame:
             # When the last device to compute had done so.
             done_ns=pl.min_horizontal(pl.col("arrival_ns").first(), pl.col("left_ns").min() - pl.col("time_ns").max()),
             late_ns=pl.col("arrival_ns").first() - pl.col("arrival_ns").slice(1).max(),
-            sends=(pl.col("collective") == PAIR).first(),
             # Without the last one they would go on together with the one that came before it.
             standing_ns=pl.col("standing_ns").slice(1).first(),
             left_ns=pl.col("left_ns").min(),
@@ -151,7 +153,7 @@ def _own_late(last: pl.DataFrame, come: pl.DataFrame) -> pl.Series:
     return own_ns.alias("late_ns")
 
 
-def _of_rank(computed: pl.DataFrame, late: pl.DataFrame, job: Job) -> Iterator[Candidate]:
+def _of_rank(computed: pl.DataFrame, late: pl.DataFrame, job: Job, *, go_apart: bool) -> Iterator[Candidate]:
     """The devices of a rank that nearly all of the standing still of its others is for, each by what it computes."""
     by_device = late.group_by("device").agg(pl.col("time_ns").sum()).sort("time_ns", "device", descending=[True, False])
     late_ns, dearest = total(by_device["time_ns"]), by_device.head(_MOST_DEVICES)
@@ -161,11 +163,13 @@ def _of_rank(computed: pl.DataFrame, late: pl.DataFrame, job: Job) -> Iterator[C
     peers = computed.with_columns(row=pl.lit(account.WORK), rank=pl.col("device").cast(pl.Int32))
     kinds = equal_work.by_kind(replace(job, rows=peers, ranks=tuple(peers["rank"].unique().sort())))
     for device, own_late_ns in dearest.filter(pl.col("time_ns") > job.floor_ns).iter_rows():
-        if found := _of_device(device, own_late_ns, kinds, late, job):
+        if found := _of_device(device, own_late_ns, kinds, late, job, go_apart=go_apart):
             yield found
 
 
-def _of_device(device: int, late_ns: int, kinds: pl.DataFrame, late: pl.DataFrame, job: Job) -> Candidate | None:
+def _of_device(
+    device: int, late_ns: int, kinds: pl.DataFrame, late: pl.DataFrame, job: Job, *, go_apart: bool
+) -> Candidate | None:
     """The device, if it computes longer than the others of its rank by enough of what it is late."""
     sums = dict(kinds.group_by("rank").agg(pl.col("time_ns").sum()).iter_rows())
     own_ns = sums.get(device, 0)
@@ -180,8 +184,7 @@ def _of_device(device: int, late_ns: int, kinds: pl.DataFrame, late: pl.DataFram
     name, kernel = equal_work.largest(kinds, (device,))
     is_equal = not is_slow and equal_work.is_equal(kinds, (device,))
     worst = mine.sort("time_ns", "come_ns", descending=[True, False]).row(0, named=True)
-    # In a pipeline others also stand still for what it does in its turn.
-    share = min(1.0, beyond_ns / max(1, total(mine["time_ns"]))) if mine["sends"].any() else 1.0
+    share = beyond_ns / max(1, total(mine["time_ns"])) if go_apart else 1.0
     own_clock = mine.select(pl.col("done_ns") + pl.col("clock_offset_ns"), pl.col("time_ns") * share)
     return Candidate(
         SLOW_DEVICE if is_slow else MORE_WORK,

@@ -71,7 +71,9 @@ class Meetings:
         way, these are the visits of all devices.
         """
         self._ends = {rank: end - offsets.get(rank, 0) for rank, end in ends.items()}
-        self._members = Members(ends, visits if devices is None else devices, are_devices=devices is not None)
+        self.are_devices = devices is not None
+        """Whether each device of a rank goes its own way."""
+        self._members = Members(ends, visits if devices is None else devices, are_devices=self.are_devices)
         of_members = self._members.table
         known = {
             "end_ns": [ends.get(rank) for rank in of_members["rank"]],

@@ -51,8 +51,7 @@ def of_rows(rows: pl.DataFrame, windows: pl.DataFrame, least_ratio: float = floo
 def _devices(come: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame | None:
     """The visits of all devices, where ranks have several that go their own way: cores of TPUs."""
     is_xla = windows["detail"].eq_missing(account.XLA) & windows["name"].ne_missing(account.ON_HOST)
-    several = come.filter(pl.col("device").is_not_null(), pl.col("queue").is_null())
-    if not is_xla.all() or several.is_empty():
+    if not is_xla.all() or not come["device"].count():
         return None
     # A host begins a program on its devices one after the other.
     is_begun = pl.col("collective").cast(pl.String) == BARRIER
