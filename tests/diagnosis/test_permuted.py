@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import holotrace
+from holotrace.diagnosis.rank import account
 from xplane_files import Event, Line, Plane, Stat, space
 
 US = 1_000_000  # in ps
@@ -111,3 +112,22 @@ def test_a_slow_device_of_a_stage_costs_what_all_devices_wait_for_it(slow: int, 
     assert (row["cause"], row["ranks"]) == ("slow-device", [slow // 2])
     assert f"Device {slow % 2}" in row["message"]
     assert row["cost_ns"] == pytest.approx(1_000 * (job.over - Pipeline(2, cores=2).over), rel=0.1)
+
+
+def test_a_device_that_does_less_of_a_program_has_recorded_its_last_run_as_a_whole(tmp_path: Path) -> None:
+    """It has fewer operations than that of another stage: its last run was left out, and the other had more work."""
+    planes = []
+    for core, names in enumerate((["fusion.1"], ["fusion.1", "fusion.2"])):
+        runs, ops = [], []
+        for run in range(4):
+            runs.append(Event("jit_step(7)", run * 100 * US, 90 * US, {"run_id": run}))
+            for place, name in enumerate(names):
+                stats: dict[str, Stat] = {"hlo_category": "loop fusion", "program_id": 7}
+                ops.append(Event(f"%{name} = f32[8]", (run * 100 + 40 * place) * US, 40 * US, stats, name))
+        lines = [Line("XLA Modules", runs, id=2), Line("XLA Ops", ops, id=3)]
+        planes.append(Plane(f"/device:TPU:{core}", lines))
+    path = tmp_path / "host.xplane.pb"
+    path.write_bytes(space(*planes))
+    (rows,) = holotrace.open(path).map(account.account, account.READS)
+    counted = rows.filter(row=account.CORE).sort("device", "name").select("device", "name", "count")
+    assert counted.rows() == [(0, "fusion.1", 4), (1, "fusion.1", 4), (1, "fusion.2", 4)]
