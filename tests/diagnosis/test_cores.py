@@ -56,7 +56,7 @@ def test_a_device_that_takes_longer_for_the_same_is_slow() -> None:
     assert (cause.cause, cause.ranks, cause.responsible) == (SLOW_DEVICE, (0,), None)
     assert (cause.evidence["device"], cause.evidence["time_ratio"]) == (1, pytest.approx(1.5))
     # It is taken away where the device came, on the clock of its rank.
-    assert cause.change.removed == {0: [(step * STEP_NS + 70 * MS + 7, 20.0 * MS) for step in range(STEPS)]}
+    assert cause.change.of_devices == {(0, 1): [(step * STEP_NS + 70 * MS + 7, 20.0 * MS) for step in range(STEPS)]}
 
 
 def test_a_device_that_computes_more_is_not_slow_and_what_it_has_more_of_is_responsible() -> None:

@@ -164,3 +164,19 @@ def test_programs_of_several_sizes_with_the_same_name_make_no_slow_link() -> Non
         schema_overrides={"element_count": pl.Int64, "element_type": pl.String, "step": pl.Int64},
     )
     assert list(links.awaited(meetings)) == []
+
+
+def test_a_group_that_once_stands_still_for_a_transfer_has_no_slow_link() -> None:
+    """It was said to take at least 0.00 times as long as others: of most of its transfers all is hidden."""
+    meetings = pl.DataFrame(
+        [
+            {"match": 10 * pair[0] + step, "member_ranks": list(pair), "step": step, "come_ns": step, "absent": 0}
+            | dict.fromkeys(("transfer_ns", "exposed_transfer_ns"), 500 if pair == SLOW and step == 3 else 0)
+            | {"collective": "allreduce", "element_count": 1_000, "element_type": None, "size": 2, "node_count": None}
+            | {"group": "step/all-reduce.7", "group_ranks": None}
+            for pair in (*USUAL, SLOW)
+            for step in range(8)
+        ],
+        schema_overrides={"element_type": pl.String},
+    )
+    assert list(links.awaited(meetings)) == []

@@ -26,6 +26,7 @@ from holotrace.formats.xplane.device_groups import of_texts
         ("replica_groups=mesh['a'=99999,'b'=99999] {'b'}", None),
         ("replica_groups=[3,2]<=[4]", None),
         ("replica_groups=[1,4]<=[2,2]T(0,0)", None),
+        ("channel_id=3, source_target_pairs={{0,1},{1,2},{2,0}}", "[[0, 1], [1, 2], [2, 0]]"),
         ("replica_groups={}", None),
         # Python refuses to read numbers of so many digits.
         (f"replica_groups={{{{0,{'9' * 5_000}}}}}", None),

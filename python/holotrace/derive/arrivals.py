@@ -66,7 +66,7 @@ def of_ranks(calls: pl.DataFrame, *, are_awaited_later: bool = False, with_broad
         collectives.comparable(calls, collectives.BUT_BROADCASTS) if with_broadcasts else collectives.comparable(calls)
     )
     found = _matched(known) if are_awaited_later else collectives.matched(collectives.by_member(known))
-    telling = _awaited(found) if are_awaited_later else _telling(found)
+    telling = _awaited(_telling(found)) if are_awaited_later else _telling(found)
     offsets = _offsets(telling, tell_little=are_awaited_later and not _are_waited_for(telling))
     arrival, left, freed = pl.col("arrival_ns"), pl.col("left_ns"), pl.col("freed_ns")
     come, first_left = arrival.max().over("match"), left.filter(~IS_SENT).min().over("match")
@@ -162,7 +162,7 @@ def _are_of_all(matched: pl.DataFrame) -> bool:
     left = pl.col("end_ns") - pl.col("apart_ns")
     # What a rank stands still for is over when it goes on, and not before for any other.
     over = left.filter(pl.col("time_ns") > 0).max().over("match")
-    found = matched.filter(~_IS_BARRIER).join(offsets, on="of_rank")
+    found = matched.filter(~_IS_BARRIER, ~_IN_GROUPS).join(offsets, on="of_rank")
     early = found.filter(pl.col("time_ns").max().over("match") > 0).select((left < over - _TOLERANCE_NS).mean()).item()
     return early is None or bool(early < _EARLY_RATIO)
 

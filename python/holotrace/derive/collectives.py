@@ -67,6 +67,10 @@ _ONE_SIDED = (
 )
 # Of these all may stand still for the one that sends, which tells by when they end.
 BUT_BROADCASTS = rf"^(send|recv|{BATCHED}|gather|scatter|_?reduce(_oop)?)$|kernel_reduce_|permute"
+# Several groups of members, or pairs of them.
+_SEVERAL = r"^\[\[.*\],\["
+# What pairs of members send in one operation, as it is compared.
+IS_PERMUTED = (pl.col("operation").cast(pl.String) == GROUPED).fill_null(value=False)
 SEND, RECEIVE = grouped_messages.SEND, grouped_messages.RECEIVE
 
 
@@ -165,31 +169,37 @@ def comparable(calls: pl.DataFrame, one_sided: str = _ONE_SIDED) -> pl.DataFrame
 def by_member(calls: pl.DataFrame) -> pl.DataFrame:
     """The calls with each device as a rank of its own, ``of_rank`` is the one it belongs to; groups are the members'.
 
-    A collective of XLA may join several groups of replicas; which device is which is known where all were recorded.
+    A collective of XLA may join several groups of replicas; which device is which is known where all were recorded. A
+    permutation is a message between the members of each pair.
     """
     member = pl.struct("rank", pl.col("device").fill_null(-1)).rank("dense").cast(pl.Int32)
     numbered = calls.with_columns(of_rank="rank", rank=member)
     keys = ["group", "group_ranks", "rank"]
-    is_several = pl.col("group_ranks").cast(pl.String).str.contains(r"^\[\[.*\],\[").fill_null(value=False)
-    taking_part = numbered.filter(is_several).select(keys).unique().sort(keys)
+    is_several = pl.col("group_ranks").cast(pl.String).str.contains(_SEVERAL).fill_null(value=False)
+    taking_part = numbered.filter(is_several).select(*keys, is_permuted=IS_PERMUTED).unique().sort(keys)
     if taking_part.is_empty():
         return numbered
-    replica = pl.int_range(pl.len()).over("group", "group_ranks")
-    placed = taking_part.with_columns(
-        replica=replica, member_count=pl.len().over("group", "group_ranks"), text=pl.col("group_ranks").cast(pl.String)
-    )
-    own = [_group_of(*row) for row in placed.select("text", "replica", "member_count", "rank").iter_rows()]
-    placed = placed.select(keys).with_columns(own=pl.Series(own, dtype=pl.Categorical()))
-    joined = numbered.join(placed, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    own: list[list[str]] = []
+    for (_, text), members in taking_part.group_by("group", "group_ranks", maintain_order=True):
+        own += _groups_of(str(text), members["rank"].to_list(), is_permuted=members["is_permuted"][0])
+    placed = taking_part.select(keys).with_columns(own=pl.Series(own, dtype=pl.List(pl.Categorical())))
+    joined = numbered.join(placed, on=keys, how="left", nulls_equal=True, maintain_order="left").explode("own")
     return joined.with_columns(group_ranks=pl.coalesce("own", "group_ranks")).drop("own")
 
 
-def _group_of(groups: str, replica: int, member_count: int, member: int) -> str:
-    """The one of several groups that a replica is in; where not all are known, one of its own."""
+def _groups_of(groups: str, members: list[int], *, is_permuted: bool) -> list[list[str]]:
+    """The one of several groups that each replica is in, or all its pairs; where not all are known, one of its own."""
     known = [group for group in listed(groups) if isinstance(group, list)]
-    own = next((group for group in known if replica in group), None)
-    is_known = own is not None and sum(map(len, known)) == member_count
-    return json.dumps(own) if is_known else f"{groups} of {member}"
+    told = [replica for group in known for replica in group]
+    if is_permuted:
+        told = [*dict.fromkeys(told)]
+    if sorted(told) != [*range(len(members))]:
+        return [[f"{groups} of {member}"] for member in members]
+    own: list[list[str]] = [[] for _ in members]
+    for group in known:
+        for replica in dict.fromkeys(group):
+            own[replica].append(json.dumps(group))
+    return own
 
 
 def matched(calls: pl.DataFrame) -> pl.DataFrame:

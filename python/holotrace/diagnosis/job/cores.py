@@ -13,29 +13,33 @@ from holotrace.diagnosis.job import equal_work
 from holotrace.diagnosis.job.candidates import IS_EQUAL, NAMED_RATIO, Candidate, Job, when
 from holotrace.diagnosis.job.meetings import Change
 from holotrace.diagnosis.rank import account
-from holotrace.diagnosis.words.classes import MORE_WORK, SLOW_DEVICE, UNEVEN_WORK
+from holotrace.diagnosis.words.classes import MORE_WORK, PIPELINE, SLOW_DEVICE, UNEVEN_WORK
 
 # A device is named if it computes longer by so much of the time that it is late.
 _EXPLAINED_RATIO = 0.5
 # Ranks, or devices, that compute longer; ranks are told as a whole if that costs so many times what their latest
 # devices do.
-LONGER, _WHOLE_TIMES = (SLOW_DEVICE, MORE_WORK), 1.5
+LONGER, _WHOLE_TIMES = (SLOW_DEVICE, MORE_WORK, PIPELINE), 1.5
 # What more devices of a rank are late for is nobody's fault.
 _MOST_DEVICES = 2
 # Under which the evidence has the number of the device, or of how many it is that take turns.
 DEVICE, DEVICES = "device", "devices"
 
 
-def causes(job: Job, come: pl.DataFrame) -> Iterator[Candidate]:
+def causes(job: Job, come: pl.DataFrame, *, go_apart: bool = False) -> Iterator[Candidate]:
     """Devices that come last to what the devices of their rank do together, since they compute longer.
+
+    Where devices ``go_apart`` as the job is held again, it is known who waits for how long without what a device
+    computes beyond the others; else it is what the others of its rank stand still for, so long as that is.
 
     Args:
         job: What all ranks contribute.
         come: When each device came to each collective, as of ``arrivals.of_ranks``.
+        go_apart: Whether each device goes its own way between meetings.
     """
     computed = job.of(account.CORE)
     for (rank,), of_rank in late(come).group_by("rank", maintain_order=True):
-        yield from _of_rank(computed.filter(rank=rank), of_rank, replace(job, ranks=(rank,)))
+        yield from _of_rank(computed.filter(rank=rank), of_rank, replace(job, ranks=(rank,)), go_apart=go_apart)
 
 
 def are_told(candidate: Candidate) -> bool:
@@ -149,7 +153,7 @@ def _own_late(last: pl.DataFrame, come: pl.DataFrame) -> pl.Series:
     return own_ns.alias("late_ns")
 
 
-def _of_rank(computed: pl.DataFrame, late: pl.DataFrame, job: Job) -> Iterator[Candidate]:
+def _of_rank(computed: pl.DataFrame, late: pl.DataFrame, job: Job, *, go_apart: bool) -> Iterator[Candidate]:
     """The devices of a rank that nearly all of the standing still of its others is for, each by what it computes."""
     by_device = late.group_by("device").agg(pl.col("time_ns").sum()).sort("time_ns", "device", descending=[True, False])
     late_ns, dearest = total(by_device["time_ns"]), by_device.head(_MOST_DEVICES)
@@ -159,11 +163,13 @@ def _of_rank(computed: pl.DataFrame, late: pl.DataFrame, job: Job) -> Iterator[C
     peers = computed.with_columns(row=pl.lit(account.WORK), rank=pl.col("device").cast(pl.Int32))
     kinds = equal_work.by_kind(replace(job, rows=peers, ranks=tuple(peers["rank"].unique().sort())))
     for device, own_late_ns in dearest.filter(pl.col("time_ns") > job.floor_ns).iter_rows():
-        if found := _of_device(device, own_late_ns, kinds, late, job):
+        if found := _of_device(device, own_late_ns, kinds, late, job, go_apart=go_apart):
             yield found
 
 
-def _of_device(device: int, late_ns: int, kinds: pl.DataFrame, late: pl.DataFrame, job: Job) -> Candidate | None:
+def _of_device(
+    device: int, late_ns: int, kinds: pl.DataFrame, late: pl.DataFrame, job: Job, *, go_apart: bool
+) -> Candidate | None:
     """The device, if it computes longer than the others of its rank by enough of what it is late."""
     sums = dict(kinds.group_by("rank").agg(pl.col("time_ns").sum()).iter_rows())
     own_ns = sums.get(device, 0)
@@ -178,10 +184,11 @@ def _of_device(device: int, late_ns: int, kinds: pl.DataFrame, late: pl.DataFram
     name, kernel = equal_work.largest(kinds, (device,))
     is_equal = not is_slow and equal_work.is_equal(kinds, (device,))
     worst = mine.sort("time_ns", "come_ns", descending=[True, False]).row(0, named=True)
-    own_clock = mine.select(pl.col("done_ns") + pl.col("clock_offset_ns"), "time_ns")
+    share = beyond_ns / max(1, total(mine["time_ns"])) if go_apart else 1.0
+    own_clock = mine.select(pl.col("done_ns") + pl.col("clock_offset_ns"), pl.col("time_ns") * share)
     return Candidate(
         SLOW_DEVICE if is_slow else MORE_WORK,
-        Change(removed={job.ranks[0]: [(at, float(ns)) for at, ns in own_clock.iter_rows()]}),
+        Change(of_devices={(job.ranks[0], device): [(at, float(ns)) for at, ns in own_clock.iter_rows()]}),
         job.ranks,
         when(mine, "time_ns"),
         None if is_slow else name,

@@ -17,6 +17,8 @@ from holotrace.diagnosis.words.classes import SLOW_LINK
 _SLOW_RATIO = 1.4
 # ... or so much, if of so many of them hardly one is as short as the others' are.
 _APART_RATIO, _FEWEST = 1.2, 8
+# So much longer they take at least, where it is not known how long others take.
+_LEAST_RATIO = 1.05
 # Of sizes that differ by more than this data are not sent at the same rate.
 _SIZE_RATIO = 2
 # Of amounts that follow from data hardly all are those of another group, too.
@@ -96,7 +98,11 @@ def awaited(meetings: pl.DataFrame) -> Iterator[Candidate]:
         step=pl.col("step").drop_nulls().unique(),
     )
     beside = groups.filter(pl.len().over(alike) > 1)
+    # What is hidden in other groups takes them no longer than what is hidden here and what they stand still for.
+    most = (pl.col("typical") - pl.col("exposed") + pl.col("usual")).clip(lower_bound=1)
+    beside = beside.with_columns(ratio=pl.col("typical") / most)
     slow = beside.filter(pl.col("absent") <= 0, pl.col("exposed") > _SLOW_RATIO * pl.col("usual"))
+    slow = slow.filter(pl.col("ratio").max().over("member_ranks") > _LEAST_RATIO)
     by_group = slow.sort("exposed", "collective", descending=[True, False]).partition_by(
         "member_ranks", maintain_order=True
     )
@@ -104,8 +110,7 @@ def awaited(meetings: pl.DataFrame) -> Iterator[Candidate]:
         own = link.select("hidden", "match").explode("hidden", "match").join(meetings, on="match")
         longer = (pl.col("exposed_transfer_ns") - pl.col("hidden")).clip(lower_bound=0)
         rest = own.select("match", ratio=1 - longer / pl.col("transfer_ns").clip(lower_bound=1))
-        typical, exposed, hidden = link.select("typical", "exposed", "usual").row(0)
-        yield _slow(link, dict(rest.iter_rows()), typical / max(1.0, typical - exposed + hidden))
+        yield _slow(link, dict(rest.iter_rows()), max(link["ratio"]))
 
 
 def _slow(link: pl.DataFrame, factors: dict[int, float], ratio: float, **than: str) -> Candidate:

@@ -8,7 +8,8 @@ ends, and one that computed beside it does not notice. Without changes the repla
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import polars as pl
 
@@ -45,6 +46,8 @@ class Change:
     launched: Mapping[int, Removed] = field(default_factory=dict)
     # Waits of such hosts that they do without, by when they ended.
     waits: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    # What one device of a rank does not do, by both, as what is removed.
+    of_devices: Mapping[tuple[int, int], Removed] = field(default_factory=dict)
 
 
 class Meetings:
@@ -59,27 +62,30 @@ class Meetings:
         late: pl.DataFrame | None = None,
         waits: pl.DataFrame | None = None,
         waiting: Set[int] = frozenset(),
+        devices: pl.DataFrame | None = None,
     ) -> None:
         """``visits`` are those of ``arrivals.of_ranks``; ``ends`` is when each rank ended, on its own clock.
 
         So is what was launched too ``late``, or at all by hosts of which all ``waits`` are known: those of the ranks
-        ``waiting``, which may have none, and of those that have some.
+        ``waiting``, which may have none, and of those that have some. Where each of a rank's ``devices`` goes its own
+        way, these are the visits of all devices.
         """
         self._ends = {rank: end - offsets.get(rank, 0) for rank, end in ends.items()}
-        ranks = sorted({*ends, *visits["rank"]})
+        self.are_devices = devices is not None
+        """Whether each device of a rank goes its own way."""
+        self._members = Members(ends, visits if devices is None else devices, are_devices=self.are_devices)
+        of_members = self._members.table
+        known = {
+            "end_ns": [ends.get(rank) for rank in of_members["rank"]],
+            "offset_ns": [offsets.get(rank, 0) for rank in of_members["rank"]],
+            "is_waiting": [rank in waiting for rank in of_members["rank"]],
+        }
+        schema = {"end_ns": pl.Int64, "offset_ns": pl.Int64, "is_waiting": pl.Boolean}
         self._held = native.Meetings(
-            _as_held(visits),
-            pl.DataFrame(
-                {
-                    "rank": ranks,
-                    "end_ns": [ends.get(rank) for rank in ranks],
-                    "offset_ns": [offsets.get(rank, 0) for rank in ranks],
-                    "is_waiting": [rank in waiting for rank in ranks],
-                },
-                {"rank": pl.Int64, "end_ns": pl.Int64, "offset_ns": pl.Int64, "is_waiting": pl.Boolean},
-            ),
-            pl.DataFrame(schema=LATE) if late is None else late,
-            pl.DataFrame(schema=WAITS) if waits is None else waits,
+            _as_held(visits if devices is None else self._members.alone(devices)),
+            of_members.select(rank="member").hstack(pl.DataFrame(known, schema)),
+            self._members.each(pl.DataFrame(schema=LATE) if late is None else late),
+            self._members.each(pl.DataFrame(schema=WAITS) if waits is None else waits),
         )
         self._groups = groups(self._ends, visits)
 
@@ -105,7 +111,71 @@ class Meetings:
 
     def ends(self, change: Change) -> dict[int, int]:
         """When each rank ends with the change."""
-        return self._held.ends(change)
+        return self._members.last(self._held.ends(self._members.changed(change)))
+
+
+class Members:
+    """Who goes its own way between meetings: each rank, or each of its devices."""
+
+    def __init__(self, ranks: Iterable[int], visits: pl.DataFrame, *, are_devices: bool) -> None:
+        """``visits`` are those of ranks or of devices; ``ranks`` are also some that never meet any."""
+        device = pl.col("device").cast(pl.Int64) if are_devices else pl.lit(None, pl.Int64)
+        met = visits.select(pl.col("rank").cast(pl.Int64), device.alias("device")).unique()
+        alone = sorted({*ranks} - {*met["rank"]})
+        every = pl.concat([met, pl.DataFrame({"rank": alone}, {"rank": pl.Int64})], how="diagonal")
+        every = every.sort("rank", "device")
+        number = pl.int_range(pl.len(), dtype=pl.Int64) if are_devices else pl.col("rank")
+        self.table = every.with_columns(number.alias("member"))
+        """rank, device and member, the number that each is held by."""
+        self._are_devices = are_devices
+
+    def alone(self, visits: pl.DataFrame) -> pl.DataFrame:
+        """The visits of devices, as if each was a rank."""
+        placed = visits.join(
+            self.table,
+            left_on=["rank", pl.col("device").cast(pl.Int64)],
+            right_on=["rank", "device"],
+            nulls_equal=True,
+            maintain_order="left",
+        )
+        return placed.with_columns(rank="member").drop("member", "device")
+
+    def each(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The rows of ranks for each of their members."""
+        if not self._are_devices:
+            return rows
+        both = rows.join(self.table.select("rank", "member"), on="rank", maintain_order="left_right")
+        return both.with_columns(rank="member").drop("member")
+
+    def changed(self, change: Change) -> Change:
+        """The change, by member; a rank that goes its way as a whole is as late as the last of its devices."""
+        members = self.table.select("rank", "member").rows()
+
+        def every(by_rank: Mapping[int, Any]) -> dict[int, Any]:
+            return {member: by_rank[rank] for rank, member in members if rank in by_rank}
+
+        removed = every(change.removed)
+        for (rank, device), parts in change.of_devices.items():
+            those = (pl.col("rank") == rank) & (pl.col("device") == device).fill_null(value=True)
+            for member in self.table.filter(those)["member"]:
+                removed[member] = [*removed.get(member, ()), *parts]
+        return replace(
+            change,
+            removed=removed,
+            of_hosts=every(change.of_hosts),
+            later=every(change.later),
+            spent=every(change.spent),
+            launched=every(change.launched),
+            waits=every(change.waits),
+        )
+
+    def last(self, ends: Mapping[int, int]) -> dict[int, int]:
+        """When each rank ends: with the last of its members."""
+        found: dict[int, int] = {}
+        for rank, member in self.table.select("rank", "member").iter_rows():
+            if member in ends:
+                found[rank] = max(ends[member], found.get(rank, ends[member]))
+        return found
 
 
 def _as_held(visits: pl.DataFrame) -> pl.DataFrame:
@@ -160,6 +230,7 @@ def together(changes: list[Change]) -> Change:
     launched: dict[int, list[tuple[int, float]]] = {}
     waits: dict[int, frozenset[int]] = {}
     transfer: dict[int, float] = {}
+    of_devices: dict[tuple[int, int], list[tuple[int, float]]] = {}
     limits: dict[int, dict[int, float]] = {}
     for change in changes:
         for rank, ended in change.waits.items():
@@ -172,6 +243,8 @@ def together(changes: list[Change]) -> Change:
         ):
             for rank, parts in parts_of.items():
                 every.setdefault(rank, []).extend(parts)
+        for device, parts in change.of_devices.items():
+            of_devices.setdefault(device, []).extend(parts)
         for match, factor in change.transfer.items():
             transfer[match] = min(factor, transfer.get(match, 1.0))
         for rank, most in change.limits.items():
@@ -179,7 +252,16 @@ def together(changes: list[Change]) -> Change:
     for rank, at, ns in _beyond_limits(changes, limits):
         removed.setdefault(rank, []).append((at, -ns))
         of_hosts.setdefault(rank, []).append((at, -ns))
-    return Change(removed, of_hosts, transfer, limits=limits, spent=spent, launched=launched, waits=waits)
+    return Change(
+        removed,
+        of_hosts,
+        transfer,
+        limits=limits,
+        spent=spent,
+        launched=launched,
+        waits=waits,
+        of_devices=of_devices,
+    )
 
 
 def _beyond_limits(

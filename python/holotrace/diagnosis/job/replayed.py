@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from holotrace.derive import arrivals
+from holotrace.derive.collectives import BARRIER
 from holotrace.diagnosis.job import floors, not_recorded, same_turns
 from holotrace.diagnosis.job.candidates import Job
 from holotrace.diagnosis.job.meetings import Meetings
@@ -33,16 +34,33 @@ def of_rows(rows: pl.DataFrame, windows: pl.DataFrame, least_ratio: float = floo
     What costs no more than ``least_ratio`` of it is not looked for.
     """
     rows, come = same_turns.numbered(rows, _arrived(rows, windows))
-    visits = pairs.apart(_visits(come))
+    visits, devices = pairs.apart(_visits(come)), _devices(come, windows)
     offsets = dict(visits.select("rank", "clock_offset_ns").unique("rank").iter_rows())
     ranks = tuple(windows["rank"].unique().sort())
     ends = dict(windows.select("rank", "at_ns").iter_rows())
     starts = {rank: start - offsets.get(rank, 0) for rank, start in windows.select("rank", "start_ns").iter_rows()}
     waiting = {*rows.filter(pl.col("row") == SPENT)["rank"]}
-    meetings = Meetings(visits, ends, offsets, late=late(rows, visits), waits=_waits(rows), waiting=waiting)
+    meetings = Meetings(
+        visits, ends, offsets, late=late(rows, visits), waits=_waits(rows), waiting=waiting, devices=devices
+    )
     lasted_ns = meetings.lasted_ns(starts)
     job = not_recorded.told_by_others(Job(rows, visits, ranks, int(least_ratio * lasted_ns)))
     return Replayed(job, come, meetings, min(starts.values()), lasted_ns)
+
+
+def _devices(come: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame | None:
+    """The visits of all devices, where ranks have several that go their own way: cores of TPUs."""
+    is_xla = windows["detail"].eq_missing(account.XLA) & windows["name"].ne_missing(account.ON_HOST)
+    if not is_xla.all() or not come["device"].count():
+        return None
+    # A host begins a program on its devices one after the other.
+    is_begun = pl.col("collective").cast(pl.String) == BARRIER
+    last_ns = pl.col("arrival_ns").max().over("match", "rank")
+    placed = come.with_columns(arrival_ns=pl.when(is_begun).then(last_ns).otherwise("arrival_ns"))
+    held_ns = pl.min_horizontal(pl.coalesce("device_ns", "time_ns"), pl.col("left_ns") - pl.col("arrival_ns"))
+    device = pl.struct("rank", "device").rank("dense")
+    numbered = placed.with_columns(time_ns=held_ns.clip(lower_bound=0), of_rank="rank", rank=device)
+    return pairs.apart(numbered).with_columns(rank="of_rank").drop("of_rank")
 
 
 def _arrived(rows: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:

@@ -134,7 +134,7 @@ def _every(replay: Replayed, hosts: Sequence[Candidate]) -> list[Candidate]:
     every = (
         *hosts,
         *small_kernels.causes(job),
-        *cores.causes(job, come),
+        *cores.causes(job, come, go_apart=replay.meetings.are_devices),
         *cores_in_turns.causes(job, come),
         *uneven.causes(job),
         *over_time.causes(job),

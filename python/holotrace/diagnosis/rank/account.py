@@ -102,6 +102,7 @@ _OWN = (
     Column("beside_ns", Unit.NS, "Of work: how long those of it took beside which something was communicated"),
     Column("beside_count", Unit.COUNT, "Of work: how many these were"),
     Column("device", Unit.NUMBER, "Of a window or a meeting: the device; null for windows of ranks with several"),
+    Column("device_ns", Unit.NS, "Of a meeting: how long it held its device up, where the rank has several"),
     Column("queue", Unit.NUMBER, "Of a meeting: the queue of its kernel, if it is one of all groups"),
 )
 COLUMNS = (*_OWN, *(column for column in collectives.CALLS if column.name not in {own.name for own in _OWN}))

@@ -6,11 +6,11 @@ import polars as pl
 
 from holotrace.core.plans import constant, done
 from holotrace.core.source import STEPS_ARE_NUMBERED
-from holotrace.core.tables import STEPS, XLA_OPS
+from holotrace.core.tables import DEVICE_EVENTS, STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, collectives, intervals
 from holotrace.derive.host_messages import ON_HOSTS, PAIR
-from holotrace.derive.kernel_kinds import COMMUNICATION
+from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE
 from holotrace.derive.names import distinct
 from holotrace.diagnosis.rank import host, kernels, pairs
 from holotrace.diagnosis.rank.calls import host_calls
@@ -25,7 +25,8 @@ _GPU = "/device:GPU"
 _AT_ONCE_NS = 1_000
 _OPS = XLA_OPS.only("event_id", "stream", "is_collective")
 _ENDS = XLA_OPS.only("device", "is_wait", "start_ns", "end_ns")
-READS = (_OPS, _ENDS, xla_gaps.RUNS)
+_COMPUTING = DEVICE_EVENTS.only("kind", "device", "start_ns", "end_ns")
+READS = (_OPS, _ENDS, _COMPUTING, xla_gaps.RUNS)
 _TOLD = pl.Schema({"cause": pl.String(), "name": pl.String()})
 _QUEUE = ("group", "group_ranks")
 # Steps have as many of these.
@@ -46,7 +47,8 @@ def of_rank(rank: RankTrace, base: int) -> pl.DataFrame:
         meetings = _one_after_the_other(meetings)
     meetings = _without_late(meetings, rank, base)
     meetings = meetings.with_columns(
-        time_ns=_held_ns(meetings, rank, base),
+        time_ns=_held_ns(meetings, rank.cached(busy.of).computing, _is_over(meetings, rank, base), base),
+        device_ns=_of_devices_ns(meetings, rank, base),
         needed_ns=_needed_ns(meetings, rank, base),
         ready_ns=_ready_ns(meetings, rank, base),
     )
@@ -77,7 +79,7 @@ def _numbered(meetings: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     """
     if not xla_gaps.is_xla(rank) or not rank.metadata.get(STEPS_ARE_NUMBERED):
         return meetings
-    return meetings.with_columns(sequence=pl.coalesce("sequence", "step", before_the_first(meetings)))
+    return pairs.permuted(meetings.with_columns(sequence=pl.coalesce("sequence", "step", before_the_first(meetings))))
 
 
 def before_the_first(meetings: pl.DataFrame) -> pl.Series:
@@ -167,12 +169,11 @@ def _without_late(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Data
     )
 
 
-def _held_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
-    """How long each collective held the rank up: until it ended nothing was computed for so long.
+def _held_ns(meetings: pl.DataFrame, spans: pl.DataFrame, is_over: pl.Series, base: int) -> pl.Series:
+    """How long each collective held up who computes in these spans: until it ended nothing was computed for so long.
 
     What waits for its end may seem to begin a little before that, since files round times.
     """
-    spans = rank.cached(busy.of).computing
     if spans.is_empty() or meetings.is_empty():
         return meetings["exposed_ns"]
     end_ns = pl.col("end_ns") - base
@@ -180,9 +181,22 @@ def _held_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
     computed_ns = pl.lit(spans["end_ns"]).gather(before.clip(lower_bound=0))
     alone_ns = pl.min_horizontal("exposed_ns", end_ns - pl.max_horizontal(computed_ns, pl.col("start_ns") - base))
     held = meetings.select(pl.when(before >= 0).then(alone_ns).otherwise("exposed_ns")).to_series()
-    is_held = (held > host.MIN_GAP_NS) & ~meetings["is_late"] & ~_is_over(meetings, rank, base)
+    is_held = (held > host.MIN_GAP_NS) & ~meetings["is_late"] & ~is_over
     lasting: pl.Series = held * is_held.cast(pl.Int64)
     return lasting
+
+
+def _of_devices_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
+    """How long each held up its device, which others of its rank need not wait for; null where that is the only one."""
+    if meetings["device"].null_count():
+        return constant("device_ns", None, meetings.height, pl.Int64())
+    numbered = meetings.with_columns(is_over=_is_over(meetings, rank, base)).with_row_index("place")
+    found = []
+    for own in numbered.partition_by("device"):
+        is_own = (pl.col("kind") == COMPUTE) & (pl.col("device") == own["device"][0])
+        spans = intervals.union(rank.where(_COMPUTING, is_own))
+        found.append(own.select("place", device_ns=_held_ns(own, spans, own["is_over"], base)))
+    return pl.concat(found).sort("place")["device_ns"] if found else meetings["exposed_ns"].alias("device_ns")
 
 
 def _is_over(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:

@@ -29,6 +29,21 @@ def paired(calls: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     return _alone(calls, rank)
 
 
+def permuted(calls: pl.DataFrame) -> pl.DataFrame:
+    """The calls, permutations of XLA as messages in a group: whom each device sends to is known with all of them.
+
+    Each of its devices leaves when those have come that it sends to or receives from, so that nothing but the numbers
+    of ``sequence`` tells which of different ranks are the same.
+    """
+    are_known = pl.col("group_ranks").is_not_null() & pl.col("sequence").is_not_null()
+    is_permuted = (pl.col("collective").cast(pl.String) == "permute") & are_known
+    told = {"collective": PAIR, "operation": GROUPED}
+    return calls.with_columns(
+        pl.when(is_permuted).then(pl.lit(value)).otherwise(pl.col(name).cast(pl.String)).alias(name)
+        for name, value in told.items()
+    )
+
+
 def apart(visits: pl.DataFrame) -> pl.DataFrame:
     """The visits of meetings, those of a kernel's messages as if each of these had ended by itself.
 

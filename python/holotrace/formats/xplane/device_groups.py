@@ -17,6 +17,8 @@ _WRITTEN = (
 )
 # Devices that slices have alike exchange between them: "{1,2}x{0:3}" are two slices of four devices.
 _SLICES = r'_xla_megascale_target="(\{\d[\d,]*\}x\{0(?::\d{1,6})?\})"'
+# Who sends to whom in a permutation.
+_PAIRS = r"source_target_pairs=(\{\{[\d,{}]*\}\})"
 _SIZE, _AXIS = re.compile(r"'([^']*)'=(\d+)"), re.compile(r"'([^']*)'(?::\((\d+)\)(\d+))?(?:,|$)")
 _LAID_OUT = re.compile(r"\[(\d+),(\d+)\]<=\[([\d,]{1,99})\](?:T\(([\d,]{1,99})\))?")
 _MOST_DEVICES = 1 << 14
@@ -27,7 +29,7 @@ _TOO_LARGE = re.compile(r"\d{10}")
 def of_texts(text: pl.Series) -> pl.Series:
     """The groups of each instruction, JSON; null where its text tells none."""
     texts = text.cast(pl.String)
-    written = pl.select(pl.coalesce(texts.str.extract(each) for each in (_WRITTEN, _SLICES))).to_series()
+    written = pl.select(pl.coalesce(texts.str.extract(each) for each in (_WRITTEN, _SLICES, _PAIRS))).to_series()
     unique = written.drop_nulls().unique().to_list()
     told: pl.Series = written.replace_strict(unique, [_listed(each) for each in unique], return_dtype=pl.String)
     return told

@@ -10,6 +10,8 @@ from holotrace.derive.device_time import DEVICE
 
 _RUNS = MODULES.only("module", "program", *DEVICE, "start_ns", "end_ns", "launch_ns", "op_count")
 READS = (_RUNS,)
+# One of so many was recorded as a whole.
+_FEW_RUNS = 3
 
 
 def is_within(ran: pl.DataFrame, rank: RankTrace) -> pl.Series:
@@ -35,7 +37,14 @@ def _bounds(rank: RankTrace) -> pl.DataFrame:
     """By device from when until when all programs are whole, ``since_ns`` and ``until_ns``; null if never."""
     runs = rank[_RUNS].with_columns(pl.col("device").cast(pl.Int32))
     begun, over = pl.col("start_ns"), pl.col("end_ns")
-    most = pl.col("op_count").max().over("module", "program")
+    # Devices may do unequal parts of one program, as stages of a pipeline do.
+    own = ["module", "program", *DEVICE]
+    is_own = pl.len().over(own) >= _FEW_RUNS
+    most = (
+        pl.when(is_own)
+        .then(pl.col("op_count").max().over(own))
+        .otherwise(pl.col("op_count").max().over("module", "program"))
+    )
     # A program whose launch was recorded began after that; where nobody saw that it is like others of its kind.
     is_alike = (pl.col("op_count") == most) & (pl.len().over("module", "program") > pl.col("device").n_unique())
     is_first = (begun == begun.min().over(DEVICE)) & pl.col("launch_ns").is_null() & ~is_alike
