@@ -7,6 +7,7 @@ ends, and one that computed beside it does not notice. Without changes the repla
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -73,7 +74,7 @@ class Meetings:
         self._ends = {rank: end - offsets.get(rank, 0) for rank, end in ends.items()}
         self.are_devices = devices is not None
         """Whether each device of a rank goes its own way."""
-        self._members = Members(ends, visits if devices is None else devices, are_devices=self.are_devices)
+        self._members = Members(ends, visits, devices, offsets)
         of_members = self._members.table
         known = {
             "end_ns": [ends.get(rank) for rank in of_members["rank"]],
@@ -117,10 +118,17 @@ class Meetings:
 class Members:
     """Who goes its own way between meetings: each rank, or each of its devices."""
 
-    def __init__(self, ranks: Iterable[int], visits: pl.DataFrame, *, are_devices: bool) -> None:
-        """``visits`` are those of ranks or of devices; ``ranks`` are also some that never meet any."""
+    def __init__(
+        self, ranks: Iterable[int], visits: pl.DataFrame, devices: pl.DataFrame | None, offsets: Mapping[int, int]
+    ) -> None:
+        """``visits`` are those of ranks, and of their ``devices`` where these go their own way.
+
+        ``ranks`` are also some that never meet any, ``offsets`` what their clocks are ahead.
+        """
+        are_devices = devices is not None
         device = pl.col("device").cast(pl.Int64) if are_devices else pl.lit(None, pl.Int64)
-        met = visits.select(pl.col("rank").cast(pl.Int64), device.alias("device")).unique()
+        of_members = visits if devices is None else devices
+        met = of_members.select(pl.col("rank").cast(pl.Int64), device.alias("device")).unique()
         alone = sorted({*ranks} - {*met["rank"]})
         every = pl.concat([met, pl.DataFrame({"rank": alone}, {"rank": pl.Int64})], how="diagonal")
         every = every.sort("rank", "device")
@@ -128,6 +136,41 @@ class Members:
         self.table = every.with_columns(number.alias("member"))
         """rank, device and member, the number that each is held by."""
         self._are_devices = are_devices
+        self._arrivals = {} if devices is None else self._came(visits, devices, offsets)
+
+    def _came(
+        self, visits: pl.DataFrame, devices: pl.DataFrame, offsets: Mapping[int, int]
+    ) -> dict[int, tuple[list[int], dict[int, list[int]]]]:
+        """When each rank came to what it met others in, in order, and when its members did, on its own clock."""
+        at = pl.col("arrival_ns").min()
+        own = self.alone(devices).group_by("rank", "match").agg(at).rename({"rank": "member"})
+        own = own.join(self.table.select("member", of="rank"), on="member")
+        whole = visits.group_by(pl.col("rank").cast(pl.Int64).alias("of"), "match").agg(come_ns=at)
+        both = own.join(whole, on=["of", "match"]).sort("come_ns", "match")
+        found: dict[int, tuple[list[int], dict[int, list[int]]]] = {}
+        for (rank,), of_rank in both.group_by("of", maintain_order=True):
+            matches = of_rank.unique("match", maintain_order=True).select("match", "come_ns")
+            known = {
+                member: matches.join(rows, on="match", how="left", maintain_order="left")
+                .select(pl.coalesce("arrival_ns", "come_ns") + offsets.get(int(str(rank)), 0))["arrival_ns"]
+                .to_list()
+                for (member,), rows in of_rank.drop("come_ns").group_by("member")
+            }
+            come = (matches["come_ns"] + offsets.get(int(str(rank)), 0)).to_list()
+            found[int(str(rank))] = (come, {int(str(member)): times for member, times in known.items()})
+        return found
+
+    def _placed(self, parts: Removed, rank: int, member: int) -> Removed:
+        """What a whole rank does without, of one of its members: before this comes to what the rank then comes to.
+
+        What hosts do for one device after the other is over for some when it still holds up the last.
+        """
+        if rank not in self._arrivals:
+            return parts
+        come, of_members = self._arrivals[rank]
+        own = of_members.get(member, come)
+        places = ((bisect_left(come, at), at, ns) for at, ns in parts)
+        return [(min(at, own[place]) if place < len(own) else at, ns) for place, at, ns in places]
 
     def alone(self, visits: pl.DataFrame) -> pl.DataFrame:
         """The visits of devices, as if each was a rank."""
@@ -154,7 +197,11 @@ class Members:
         def every(by_rank: Mapping[int, Any]) -> dict[int, Any]:
             return {member: by_rank[rank] for rank, member in members if rank in by_rank}
 
-        removed = every(change.removed)
+        removed = {
+            member: self._placed(change.removed[rank], rank, member)
+            for rank, member in members
+            if rank in change.removed
+        }
         for (rank, device), parts in change.of_devices.items():
             those = (pl.col("rank") == rank) & (pl.col("device") == device).fill_null(value=True)
             for member in self.table.filter(those)["member"]:
