@@ -144,7 +144,8 @@ class Members:
         """When each rank came to what it met others in, in order, and when its members did, on its own clock."""
         at = pl.col("arrival_ns").min()
         own = self.alone(devices).group_by("rank", "match").agg(at).rename({"rank": "member"})
-        own = own.join(self.table.select("member", of="rank"), on="member")
+        of_several = self.table.filter(pl.len().over("rank") > 1)
+        own = own.join(of_several.select("member", of="rank"), on="member")
         whole = visits.group_by(pl.col("rank").cast(pl.Int64).alias("of"), "match").agg(come_ns=at)
         both = own.join(whole, on=["of", "match"]).sort("come_ns", "match")
         found: dict[int, tuple[list[int], dict[int, list[int]]]] = {}

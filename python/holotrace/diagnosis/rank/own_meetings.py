@@ -188,7 +188,8 @@ def _held_ns(meetings: pl.DataFrame, spans: pl.DataFrame, is_over: pl.Series, ba
 
 def _of_devices_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
     """How long each held up its device, which others of its rank need not wait for; null where that is the only one."""
-    if meetings["device"].null_count():
+    known = distinct(meetings["device"])
+    if len(known) < 2 or meetings["device"].null_count() or not xla_gaps.is_xla(rank) or xla_gaps.is_on_host(rank):
         return constant("device_ns", None, meetings.height, pl.Int64())
     numbered = meetings.with_columns(is_over=_is_over(meetings, rank, base)).with_row_index("place")
     found = []
