@@ -85,6 +85,13 @@ def test_a_small_change_is_drawn_large_and_the_page_says_so() -> None:
     assert change.pieces[0].width > 20 and change.share == "+1.0%"
 
 
+def test_what_is_too_small_to_be_told_apart_is_told_together() -> None:
+    parts = [("computing", "step", 96.0, 96.0), *((f"part {n}", "step", 1.0, 1.09) for n in range(4))]
+    drawn = change_chart.waterfall(changes(*parts), is_of_several=False)
+    assert drawn is not None
+    assert [(row.name, row.value) for row in drawn.rows[1:-1]] == [("All else", "+360 µs")]
+
+
 def test_without_factors_it_is_the_parts_of_a_step() -> None:
     drawn = change_chart.waterfall(changes(*PARTS[:2]), is_of_several=False)
     assert drawn is not None and [row.name for row in drawn.rows] == ["Step before", "Idle time", "Step after"]

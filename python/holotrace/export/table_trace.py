@@ -7,7 +7,7 @@ from io import BytesIO
 
 import polars as pl
 
-from holotrace.core.schema import Table
+from holotrace.core.schema import Column, Table
 from holotrace.core.source import RankSource
 from holotrace.core.tables import (
     COLLECTIVES,
@@ -60,7 +60,7 @@ _INSTANT = (
     *(pl.lit(',"pid":'), as_written("pid"), pl.lit(',"tid":'), as_written("tid")),
     *(pl.lit(',"ts":'), microseconds(pl.col("time_ns"))),
 )
-# The key that the value of a label has; others have its own name.
+# The key of a label's value, where that is not a name.
 _LABELS = {"process_labels": "labels", "process_sort_index": "sort_index", "thread_sort_index": "sort_index"}
 
 
@@ -100,9 +100,7 @@ def _args(rank: RankTrace, events: pl.Series) -> pl.DataFrame:
     found = []
     for table in _OF_EVENTS:
         texts = [
-            pl.when(pl.col(column.name).is_not_null()).then(
-                pl.concat_str(pl.lit(f'"{column.arg}":'), _value(table, column.name))
-            )
+            pl.when(pl.col(column.name).is_not_null()).then(pl.concat_str(pl.lit(f'"{column.arg}":'), _value(column)))
             for column in table.columns
             if column.arg
         ]
@@ -111,10 +109,9 @@ def _args(rank: RankTrace, events: pl.Series) -> pl.DataFrame:
     return pl.concat(found).filter(pl.col("args") != "").group_by("event_id").agg(pl.col("args").str.join(","))
 
 
-def _value(table: Table, name: str) -> pl.Expr:
+def _value(column: Column) -> pl.Expr:
     """A number as it is; anything else as text."""
-    column = next(column for column in table.columns if column.name == name)
-    return pl.col(name).cast(pl.String) if column.unit.dtype.is_numeric() else json_text(name)
+    return pl.col(column.name).cast(pl.String) if column.unit.dtype.is_numeric() else json_text(column.name)
 
 
 def _counters(samples: pl.DataFrame) -> pl.DataFrame:

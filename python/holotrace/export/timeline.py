@@ -223,12 +223,19 @@ def _file_name(source: RankSource) -> str:
     return PurePath(str((recorded(source) if recorded else {}).get("file") or source.path)).name
 
 
+def _is_of_xla(source: RankSource) -> bool:
+    """Whether a rank of a dataset was recorded in a profile of XLA."""
+    tables = [table.only("event_id") for table in (XLA_OPS, HOST_CALLS)]
+    known = load(source, tables)
+    return any(not known[table].is_empty() for table in tables)
+
+
 def _shown(source: RankSource, detail: Detail) -> tuple[Origin, Detail]:
     """A rank's trace, and what of it is to be written; of a profile and a dataset it is made, when it is its turn."""
-    if FORMATS[source.format].can_be_copied:
+    declared = FORMATS[source.format]
+    if declared.can_be_copied:
         return source.path, detail
-    of_xla = load(source, [table.only("event_id") for table in (XLA_OPS, HOST_CALLS)])
-    if any(not of_xla[table].is_empty() for table in (XLA_OPS, HOST_CALLS)):
+    if not declared.has_made_columns or _is_of_xla(source):
         return profile_trace.held(source, detail), "python"
     return table_trace.held(source), detail
 

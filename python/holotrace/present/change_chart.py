@@ -43,6 +43,9 @@ def waterfall(changes: pl.DataFrame, *, is_of_several: bool) -> Rows | None:
         )
         spans.append((name, reached, reached + row["difference_step_ns"]))
         reached = spans[-1][2]
+    # What is too small to be told apart leads to the step after as well.
+    if abs(now - reached) >= _WORTH_SAYING * longer:
+        spans.append(("All else", reached, float(now)))
     causes = [_of_cause(row, was, now) for row in _told(changes.filter(category="cause"), longer)[:_MOST_CAUSES]]
     begin = _begin(was, now, [end for _, *ends in (*spans, *causes) for end in ends])
     most = max([longer, *(end for _, *ends in spans for end in ends)])
