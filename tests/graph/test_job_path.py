@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import polars as pl
@@ -113,6 +114,36 @@ def test_steps_of_a_made_up_job_are_whole(tmp_path: Path) -> None:
     parts = path.of(JobGraph.of(holotrace.open(tmp_path))).select(*path.COLUMNS)
     assert parts["step"].n_unique() == 3
     closed(parts)
+
+
+@pytest.mark.parametrize("backward", ["140", "90"])
+def test_a_thread_that_slept_until_it_was_handed_work_waited_for_the_one_that_handed_it_over(
+    tmp_path: Path, backward: str
+) -> None:
+    """Whose number comes first is chance; all before the backward pass was unexplained where that of its thread did."""
+    events: list[dict[str, object]] = []
+
+    def span(category: str, name: str, tid: str, since: int, until: int, **args: object) -> None:
+        place = {"pid": 1, "tid": tid} if category != "kernel" else {"pid": 0, "tid": 7}
+        span = {"ph": "X", "cat": category, "name": name, "ts": since, "dur": until - since, "args": args}
+        events.append(span | place)
+
+    for step in range(3):
+        at = 1_000 * step
+        span("user_annotation", f"ProfilerStep#{step}", "76", at, at + 1_000)
+        for tid, begun, until, name in (("76", 0, 400, "forward"), (backward, 410, 800, "backward")):
+            span("cpu_op", name, tid, at + begun, at + until)
+            correlation = 10 * step + begun + 1
+            span("cuda_runtime", "cudaLaunchKernel", tid, at + until - 20, at + until - 10, correlation=correlation)
+            of_device = {"correlation": correlation, "device": 0, "stream": 7}
+            span("kernel", f"{name}_kernel", "", at + until - 5, at + until, **of_device)
+        span("cpu_op", "optimizer", "76", at + 810, at + 990)
+    (tmp_path / "rank0.json").write_text(json.dumps({"traceEvents": events}))
+    found = holotrace.open(tmp_path).job_path()
+    assert "unexplained" not in set(found["bound_by"])
+    of_step = found.filter(pl.col("step") == 1)
+    spent = dict(of_step.filter(name="forward").select("name", pl.col("duration_ns").sum()).iter_rows())
+    assert spent == {"forward": 390 * US}
 
 
 @needs_real_traces

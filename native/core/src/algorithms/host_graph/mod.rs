@@ -111,8 +111,8 @@ impl HostGraph {
         let mut inferred = Vec::with_capacity(2 * runs.len());
         for run in runs {
             let at = |thread: u32, time: i64| self.point_at(firsts, thread, time);
-            let fork = (at(main, run.start), at(run.thread, run.start));
-            let join = (at(run.thread, run.end), at(main, run.end));
+            let fork = (at(main, run.start), self.woken(firsts, run.thread, at(run.thread, run.start)));
+            let join = (at(run.thread, run.end), self.woken(firsts, main, at(main, run.end)));
             let known = [fork, join].into_iter().filter(|&(from, to)| from != NONE && to != NONE);
             inferred.extend(known.map(|(from, to)| Edge { to, from, is_inferred: true }));
         }
@@ -121,6 +121,14 @@ impl HostGraph {
         self.edges = follows.map(|at| Edge { to: 2 * at, from: 2 * at - 1, is_inferred: false }).collect();
         self.edges.append(&mut inferred);
         self.edges.sort();
+    }
+
+    /// The end of the wait for another thread before a point, else the point.
+    fn woken(&self, firsts: &[u32], thread: u32, point: u32) -> u32 {
+        let waited = (point != NONE && point.is_multiple_of(2) && point / 2 > firsts[thread as usize])
+            .then(|| point as usize / 2 - 1)
+            .filter(|&before| self.own[before] == 0 && self.end[before] == self.start[before + 1]);
+        waited.map_or(point, |before| 2 * before as u32 + 1)
     }
 
     /// The start of the activity that starts at a time, else the end of the last that started before.
@@ -193,7 +201,7 @@ mod tests {
         assert_eq!(found.own, [10 * us, 10 * us, 0, 10 * us, 10 * us, 30 * us]);
         let inferred: Vec<(u32, u32)> =
             found.edges.iter().filter(|edge| edge.is_inferred).map(|edge| (edge.from, edge.to)).collect();
-        assert_eq!(inferred, [(11, 6), (4, 10)]);
+        assert_eq!(inferred, [(11, 5), (4, 10)]);
     }
 
     #[test]
