@@ -93,12 +93,15 @@ def _transferred(job: Job) -> pl.DataFrame:
     return (
         job.visits.with_columns(transfer_ns=(pl.col("left_ns") - come).clip(lower_bound=0))
         .with_columns(exposed_transfer_ns=pl.min_horizontal("exposed_ns", "transfer_ns"))
+        .with_columns(hidden_ns=pl.col("transfer_ns") - pl.col("exposed_transfer_ns"))
         .group_by("match")
         .agg(
             pl.col("group_ranks", "collective", "element_type", "step", "group_size").first(),
             # An exchange lasts until the rank has its data that gets the most.
             pl.col("transfer_ns", "element_count").max(),
             pl.col("exposed_transfer_ns").min(),
+            # A rank that has all its data before others has hidden nothing by that.
+            pl.col("hidden_ns").max(),
             pl.col("left_ns").max(),
             start_ns=pl.col("start_ns").min(),
             come_ns=pl.col("arrival_ns").max(),
@@ -278,9 +281,11 @@ def _of_one(meetings: pl.DataFrame, job: Job) -> float:
 
 def _within_what_hides(hideable: pl.DataFrame, every: pl.DataFrame, room: pl.DataFrame) -> pl.DataFrame:
     """What could be hidden, no more in a step than the ``room`` of its computing that hides none of them yet."""
-    hidden = every.group_by(*OF_GROUP).agg(hidden_ns=(pl.col("transfer_ns") - pl.col("exposed_transfer_ns")).sum())
-    known = hideable.join(hidden, on=OF_GROUP, how="left", nulls_equal=True).join(
-        room, on="step", how="left", nulls_equal=True
+    hidden = every.group_by(*OF_GROUP).agg(pl.col("hidden_ns").sum())
+    known = (
+        hideable.drop("hidden_ns")
+        .join(hidden, on=OF_GROUP, how="left", nulls_equal=True)
+        .join(room, on="step", how="left", nulls_equal=True)
     )
     left = (pl.col("computed_ns") - pl.col("hidden_ns")).clip(lower_bound=0)
     part = (left / pl.col("exposed_transfer_ns").sum().over(OF_GROUP)).clip(upper_bound=1).fill_nan(1)
