@@ -170,7 +170,9 @@ def _meetings(ranks: Sequence[Rank]) -> dict[int, list[Event]]:
                 names[event["name"]].append(event)
         for name, events in names.items():
             found[name].append(events)
-    every = [list(members) for of_ranks in found.values() if len(of_ranks) > 1 for members in zip(*of_ranks)]  # noqa: B905
+    every = [
+        list(members) for of_ranks in found.values() if len(of_ranks) > 1 for members in zip(*of_ranks, strict=False)
+    ]
     return {id(event): members for members in every for event in members}
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
@@ -23,7 +24,12 @@ from holotrace.engine.comparable import as_problems, of_ranks, ranks_left_out
 from holotrace.errors import InputError, UsageError
 from holotrace.job import Job
 from holotrace.opening import open as open_job
+from holotrace.present import files, writers
 from holotrace.step_changes import Step, StepChange
+from holotrace.stores import place
+
+if TYPE_CHECKING:
+    from holotrace.present.change_page import Comparison
 
 COLUMNS = (
     Column("name", Unit.TEXT, "Operation or kernel, as the profiler wrote it, or path of a module; null for no name"),
@@ -156,6 +162,75 @@ def by_everything(before: Job, after: Job, *, ranks: One = None, after_ranks: On
         if not rows["name"].drop_nulls().is_empty():
             found[by] = rows
     return found
+
+
+def change_report(
+    before: Job | Paths,
+    after: Job | Paths,
+    path: str | os.PathLike[str],
+    *,
+    ranks: One = None,
+    after_ranks: One = None,
+) -> None:
+    """Write one HTML page on all that changed between two jobs, as ``holotrace compare BEFORE AFTER -o PAGE`` does.
+
+    It shows what became of a step and why, a chart of that, and what changed by module, XLA program and operation.
+
+    Args:
+        before: The job to compare with, or where its traces are.
+        after: The job that may have changed, or where its traces are.
+        path: Where; replaced if it is there.
+        ranks: Ranks of both jobs that count; all by default.
+        after_ranks: Ranks of ``after``, where they are not those of ``before``.
+
+    Raises:
+        InputError: a job cannot be read, no rank of it is whole, or the file cannot be written.
+    """
+    from holotrace.present import change_page  # noqa: PLC0415  # templates, which no table needs
+
+    first, second = (traces if isinstance(traces, Job) else open_job(traces) for traces in (before, after))
+    names = first.found.origin or first.found.title, second.found.origin or second.found.title
+    told, _ = everything(first, second, names, ranks=ranks, after_ranks=after_ranks)
+    files.write(place(os.fspath(path)), change_page.page(told), media_type=writers.HTML.media_type)
+
+
+def everything(
+    before: Job,
+    after: Job,
+    names: tuple[str, str],
+    *,
+    ranks: One = None,
+    after_ranks: One = None,
+    must_have_steps: bool = False,
+) -> tuple[Comparison, StepChange | None]:
+    """All that a page tells of two jobs of these names, and what became of a step, or None if nothing tells.
+
+    Raises:
+        InputError: no rank of a job is whole, or nothing tells of steps that there must be.
+    """
+    from holotrace.present.change_page import Comparison  # noqa: PLC0415  # templates, which no table needs
+
+    change: StepChange | None = None
+    tables: dict[By, pl.DataFrame] = {}
+    try:
+        change = step_change(before, after, ranks=ranks, after_ranks=after_ranks)
+        tables["cause"] = of_causes(change)
+        verdict = change.verdict
+    except InputError as error:
+        if must_have_steps:
+            raise
+        verdict = (f"Steps are not compared: {error}.",)
+    tables |= by_everything(before, after, ranks=ranks, after_ranks=after_ranks)
+    told = Comparison(
+        *names,
+        verdict,
+        tables,
+        COLUMNS,
+        pl.concat([before.noticed(), after.noticed()]),
+        is_alike=change is not None and change.is_alike,
+        is_of_several=change is not None and change.is_of_several,
+    )
+    return told, change
 
 
 def step_change(before: Job | Paths, after: Job | Paths, *, ranks: One = None, after_ranks: One = None) -> StepChange:

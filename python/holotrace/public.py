@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holotrace.comparing import compare, step_change
+from holotrace.comparing import change_report, compare, step_change
 from holotrace.converting import Conversion, convert
 from holotrace.core.analysis import Finding
 from holotrace.core.kinds import KindRule

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
+import holotrace
 import xplane_files
 from holotrace.cli import main
 from holotrace.comparing import COLUMNS
@@ -124,6 +125,14 @@ def test_a_page_of_two_profiles_of_xla_is_of_programs_and_scopes_too(tmp_path: P
     assert "as long as before" in page.text and "as long as before" in run.stdout
     sections = [attributes["id"] for tag, attributes in page.tags if tag == "section"]
     assert sections == ["verdict", "cause", "program", "operation", "scope", "name", "problems"]
+
+
+def test_the_same_page_from_a_program(tmp_path: Path) -> None:
+    first, second = (xplane_files.capture("jax_cpu_gaps", tmp_path / side) for side in ("before", "after"))
+    by_command, by_function = tmp_path / "command.html", tmp_path / "function.html"
+    assert CliRunner().invoke(main, ["compare", str(first), str(second), "-o", str(by_command)]).exit_code == 0
+    holotrace.change_report(first, holotrace.open(second), by_function)
+    assert by_function.read_bytes() == by_command.read_bytes()
 
 
 def test_jobs_whose_steps_cannot_be_compared_still_have_their_operations(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from holotrace.cli.console import console
 from holotrace.cli.errors import FOUND
 from holotrace.cli.options import job_at, output_options_in, rank_option, search_options
 from holotrace.cli.output import put, tell_partial, write_shown
-from holotrace.comparing import COLUMNS, By, by_everything, of_causes, step_change
+from holotrace.comparing import COLUMNS, By, everything, of_causes, step_change
 from holotrace.comparing import compare as differences
 from holotrace.discovery import OnDuplicate
-from holotrace.errors import InputError, UsageError
+from holotrace.errors import UsageError
 from holotrace.job import Job
 from holotrace.present import writers
 from holotrace.step_changes import StepChange
@@ -139,28 +139,8 @@ def _write_page(
     """Write one page on everything that changed; returns what became of a step, or None if nothing tells."""
     from holotrace.present import change_page, terminal  # noqa: PLC0415  # templates and rich, not needed for --help
 
-    change: StepChange | None = None
-    tables: dict[By, pl.DataFrame] = {}
-    try:
-        change = step_change(*jobs, **of_ranks)
-        tables["cause"] = of_causes(change)
-        verdict = change.verdict
-    except InputError as error:
-        if must_have_steps:
-            raise
-        verdict = (f"Steps are not compared: {error}.",)
-    tables |= by_everything(*jobs, **of_ranks)
-    problems = pl.concat([job.noticed() for job in jobs])
-    told = change_page.Comparison(
-        *names,
-        verdict,
-        tables,
-        COLUMNS,
-        problems,
-        is_alike=change is not None and change.is_alike,
-        is_of_several=change is not None and change.is_of_several,
-    )
+    told, change = everything(*jobs, names, **of_ranks, must_have_steps=must_have_steps)
     put(change_page.page(told), writers.HTML, output or place("change.html"))
-    console().print(terminal.in_box(" -> ".join(names), verdict))
-    tell_partial(problems)
+    console().print(terminal.in_box(" -> ".join(names), told.verdict))
+    tell_partial(told.problems)
     return change
