@@ -13,7 +13,7 @@ from holotrace import sample
 from holotrace.diagnosis.rank.host_parts import PARTS
 from holotrace.diagnosis.words.classes import CHECKPOINT, COMPILATION, EVALUATION, LOGGING, beside, named, traits
 from holotrace.job import Job
-from trace_files import REAL_TRACES
+from trace_files import REAL_TRACES, write_trace
 
 _NS = [f"{part}_ns" for part in PARTS]
 
@@ -45,9 +45,20 @@ def test_a_gap_before_work_that_was_launched_in_time_was_queued() -> None:
     assert (found["cause"], found["queued_ns"], found["idle_ns"]) == ("queued", 2_000, 2_000)
 
 
-def test_what_nothing_was_open_in_is_unattributed() -> None:
+def test_what_nothing_was_open_in_for_long_is_unattributed(tmp_path: Path) -> None:
+    """Between two calls hosts interpret, also where no range is around; for longer than 1 ms none does."""
     found = gap(draw("compute |AA....BB|\nhost    |A....B..|\nop      |..MM....|"))
-    assert (found["dispatch_ns"], found["unattributed_ns"], found["idle_ns"]) == (3_000, 1_000, 4_000)
+    assert (found["dispatch_ns"], found["program_ns"], found["idle_ns"]) == (3_000, 1_000, 4_000)
+    times = ((0, 10), (3_000, 10))
+    calls = [{"cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1} for _ in times]
+    work = [{"cat": "kernel", "name": "gemm", "pid": 0, "tid": 7} for _ in times]
+    events = [
+        {"ph": "X", **event, "ts": ts, "dur": dur, "args": {"correlation": number, "stream": 7, "device": 0}}
+        for of in (calls, work)
+        for number, (event, (ts, dur)) in enumerate(zip(of, times, strict=True))
+    ]
+    write_trace(tmp_path / "rank-0.json", events=events)
+    assert gap(holotrace.open(tmp_path))["unattributed_ns"] == pytest.approx(2_990_000, rel=0.01)
 
 
 def test_every_queue_has_gaps_of_its_own() -> None:

@@ -269,5 +269,5 @@ def test_what_is_launched_too_late_for_want_of_a_lead_is_told_once(
     logging = Candidate(
         "logging", Change(later={0: [(9, later_ns)]}), ranks, steps, evidence={less_ahead.LESS_AHEAD: True}
     )
-    told = less_ahead.without_their_launches([(launches, 17), (logging, 16)])
+    told = less_ahead.without_what_they_hide([(launches, 17), (logging, 16)])
     assert [each.cause for each, _ in told] == left

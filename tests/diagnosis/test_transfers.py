@@ -386,6 +386,31 @@ def test_activations_that_are_gathered_and_scattered_again_cannot_be_prefetched(
     assert least_ratio(found, 2, shares_cores=False) == ratio
 
 
+def test_reductions_of_each_kind_of_parallelism_are_told_apart() -> None:
+    """Gradients reduced at the end hid among the activations that tensor parallelism reduces in each layer."""
+    rows = [
+        {
+            "match": 10 * place + group[0],
+            "rank": rank,
+            "arrival_ns": 1_000_000 * place,
+            "start_ns": 1_000_000 * place,
+            "left_ns": 1_000_000 * place + 500_000,
+            "exposed_ns": 400_000,
+            "group_ranks": str(group),
+            "collective": "_reduce_scatter_base",
+            "element_count": 1_000,
+            "element_type": "BFloat16",
+            "step": 1,
+            "group_size": 2,
+        }
+        for place in range(6)
+        for group in ([[0, 2], [1, 3]] if place > 3 else [[0, 1], [2, 3]])
+        for rank in group
+    ]
+    found = transfers.causes(Job(pl.DataFrame(), pl.DataFrame(rows), (0, 1, 2, 3), 0))
+    assert sorted(each.evidence["per_step_count"] for each in found) == [2, 4]
+
+
 def test_a_wait_exposes_no_gathers_of_activations() -> None:
     """Reading a value in each layer was worth 2.9 ms of 66 under tensor parallelism, and saved 0.9 ms."""
     waits = [[each.cause for each in gathers(waits_in="aten::item", order=order)] for order in ("gs" * 8, "g" * 8)]

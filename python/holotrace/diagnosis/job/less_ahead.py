@@ -20,13 +20,15 @@ from holotrace.diagnosis.job.candidates import (
 )
 from holotrace.diagnosis.job.meetings import Change, Meetings, Removed
 from holotrace.diagnosis.rank import account
-from holotrace.diagnosis.words.classes import BY_NAME, COPY, EVALUATION, LAUNCH, STALLING
+from holotrace.diagnosis.words.classes import BY_NAME, COPY, EVALUATION, FUNCTION, LAUNCH, PAUSE, STALLING
 
 # Evidence: that it costs nothing but what others stand still for longer.
 LESS_AHEAD = "is_less_ahead"
 # As it costs nothing by itself, only more than this of the job is worth saying.
 _LEAST_RATIO = 0.02
 _STANDING = (*STALLING, EVALUATION)
+# What hosts do between launches.
+_HIDDEN = (FUNCTION, PAUSE)
 _KEY = ("cause", "key")
 
 
@@ -75,20 +77,24 @@ def worth_saying(
     return [(c, cost) for c, cost in every if cost > max(_LEAST_RATIO, least_ratio(c)) * job_ns]
 
 
-def without_their_launches(kept: list[tuple[Candidate, int]]) -> list[tuple[Candidate, int]]:
-    """The causes but for what some ranks launch too late because they are less far ahead, which costs the same."""
-    delays = [candidate for candidate, _ in kept if LESS_AHEAD in candidate.evidence]
+def without_what_they_hide(kept: list[tuple[Candidate, int]]) -> list[tuple[Candidate, int]]:
+    """The causes but for what ranks do or launch too late only because they are less far ahead, which costs the same.
 
-    def is_theirs(launch: Candidate) -> bool:
-        lost_ns = NAMED_RATIO * _sum_ns(launch.change.removed)
+    Once what they stood still for before is gone, it is hidden.
+    """
+
+    def is_hidden(part: Candidate) -> bool:
+        is_late, is_other = part.cause == LAUNCH and bool(part.ranks), part.cause in _HIDDEN
+        lost_ns = _sum_ns(part.change.removed)
         return any(
-            delay.ranks == launch.ranks
-            and are_same_steps(delay.steps, launch.steps)
-            and _sum_ns(delay.change.later) >= lost_ns
-            for delay in delays
+            ((is_late and LESS_AHEAD in delay.evidence) or (is_other and _sum_ns(delay.change.removed) > lost_ns))
+            and delay.ranks == part.ranks
+            and are_same_steps(delay.steps, part.steps)
+            and _sum_ns(delay.change.later) >= NAMED_RATIO * lost_ns > 0
+            for delay, _ in kept
         )
 
-    return [pair for pair in kept if pair[0].cause != LAUNCH or not pair[0].ranks or not is_theirs(pair[0])]
+    return [pair for pair in kept if not is_hidden(pair[0])]
 
 
 def _sum_ns(parts: Mapping[int, Removed]) -> float:

@@ -186,7 +186,7 @@ def _enough(costs: Costs, search: _Search) -> Costs:
         *((c, max(cost, _with_later_ns(c, kept, meetings)) if c.change.later else cost) for c, cost in kept),
         *less_ahead.worth_saying(others, meetings, job_ns, search.least_ratio),
     ]
-    return less_ahead.without_their_launches(kept)
+    return less_ahead.without_what_they_hide(kept)
 
 
 def _with_later_ns(found: Candidate, kept: Costs, meetings: Meetings) -> int:

@@ -26,7 +26,7 @@ EXPOSES = "exposes"
 _SLOW_STEPS_RATIO = 2.0
 # What starts so soon after another transfer was waiting for that.
 _AT_ONCE_NS = 50_000
-_WHOLE, _GATHER, _SCATTER = r"(?i)all_?reduce", "(?i)gather", "(?i)scatter"
+_WHOLE, _GATHER, _SCATTER, _REDUCE = r"(?i)all_?reduce", "(?i)gather", "(?i)scatter", "(?i)reduce"
 # Evidence: how many of the gathers are followed by a scatter before the next; of parameters no more than half are.
 SCATTERED, _SCATTERED_RATIO = "scattered_ratio", 0.6
 # Evidence: how much of a step's computing, until its last reduction, comes before the first; at least the forward pass,
@@ -217,9 +217,12 @@ def _exposed(meetings: pl.DataFrame, job: Job, *, in_buckets: bool) -> Iterator[
     turns = max(() if job.rows.is_empty() else job.of(account.TURNS)["count"].to_list(), default=0)
     # Gathers of other sizes are of other parameters, which may be prefetched where these are not.
     is_gather = pl.col("collective").str.contains(_GATHER)
-    sized = _with_next(meetings).with_columns(size=pl.when(is_gather).then("element_count"))
-    for (name, _), alike in sized.group_by("collective", "size", maintain_order=True):
-        is_reduction = in_buckets and "reduce" in str(name).lower()
+    sized = _with_next(meetings).with_columns(
+        size=pl.when(is_gather).then("element_count"),
+        parallel=pl.when(is_gather | pl.col("collective").str.contains(_REDUCE)).then(_parallel()),
+    )
+    for (name, _, _), alike in sized.group_by("collective", "size", "parallel", maintain_order=True):
+        is_reduction = in_buckets and re.search(_REDUCE, str(name)) is not None
         every = _of_gradients(alike) if is_reduction else alike
         hideable = _but_the_last(every) if is_reduction else _since_the_last(every) if is_gathered(name) else every
         backward = Backward(job, every)
@@ -261,6 +264,16 @@ def _exposed(meetings: pl.DataFrame, job: Job, *, in_buckets: bool) -> Iterator[
                 ),
             },
         )
+
+
+def _parallel() -> pl.Expr:
+    """What tells groups of one kind of parallelism from those of others: how many ranks they have, and how far apart.
+
+    Of tensor and of data parallelism both reduce, but gradients wait for nobody.
+    """
+    ranks = pl.col("member_ranks").list.unique(maintain_order=True)
+    first, second = (ranks.list.get(place, null_on_oob=True).cast(pl.Int64) for place in (0, 1))
+    return pl.struct(pl.col("size").cast(pl.Int64), apart=second - first)
 
 
 def _with_next(meetings: pl.DataFrame) -> pl.DataFrame:

@@ -189,8 +189,8 @@ def stalls(rank: RankTrace) -> pl.DataFrame:
     every = rank.cached(of_all_devices)
     calls = rank.cached(host_calls)
     gaps = every.found.lazy().select("window", "end_ns", at_ns=pl.coalesce("launch_ns", "launched_ns"))
-    # A pause lasts from one launch to the next.
-    is_pause = pl.col("cause") == PAUSE
+    # A pause lasts from one launch to the next, and so does what was not recorded.
+    is_pause = pl.col("cause").is_in((PAUSE, UNRECORDED))
     stood = done(
         every.shares.lazy()
         .filter(is_pause | (pl.col("cause").is_in(STALLING) & pl.col("event_id").is_not_null()))
@@ -386,7 +386,7 @@ def _told(idle: pl.DataFrame, rank: RankTrace) -> Gaps:
     main, nothing = rank.cached(main_thread), rank.cached(telling_nothing)
     told = open_calls.of(calls, waiting, fallback=main, ignored=nothing, together=True)
     numbered = told.shares.clone().replace_column(0, waiting["window"][told.shares["window"]])
-    numbered = interrupted.begun_before(numbered, waiting, rank)
+    numbered = _between_calls(interrupted.begun_before(numbered, waiting, rank))
     numbered = other_thread.instead_of_pauses(numbered, waiting, calls, rank)
     by_host = _after_waiting(_in_one(numbered, waiting), waiting, calls, rank)[:, shares.columns]
     return Gaps(found, pl.concat([shares, by_host]), waiting, told)
@@ -416,6 +416,15 @@ def _in_one(told: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
         )
         .select(told.columns)
     )
+
+
+def _between_calls(told: pl.DataFrame) -> pl.DataFrame:
+    """The shares, what is so short that an interpreter works between two calls told as that, with or without a range.
+
+    Outside of all ranges and functions a host does between its calls what it does within them.
+    """
+    is_short = (pl.col("cause") == UNRECORDED) & (pl.col("share_ns") < open_calls.LONG_NS)
+    return told.with_columns(cause=pl.when(is_short).then(pl.lit(PYTHON)).otherwise("cause"))
 
 
 def _all_of(found: pl.DataFrame, cause: str) -> pl.DataFrame:

@@ -22,6 +22,7 @@ from holotrace.diagnosis.words.classes import (
     SLOW_HOST,
     STALLING,
     SYNCHRONIZATION,
+    UNRECORDED,
     is_container,
 )
 
@@ -63,7 +64,8 @@ def rows(rank: RankTrace) -> pl.DataFrame:
     the gap, and ``share_ns``, the part of that, 0 where it has none in what the host calls anyway.
     """
     standing = _standing(rank)
-    stalls = rank.cached(host.stalls)
+    # What was not recorded is no named thing: what is known to delay the host later is told by itself.
+    stalls = rank.cached(host.stalls).filter(pl.col("cause") != UNRECORDED)
     known = ("cause", "responsible", "began_ns", "returned_ns", "event_id")
     # Before its device did anything it did not work.
     begun_ns = pl.lit(rank[host.WORK_EVENTS]["start_ns"].min(), pl.Int64())
@@ -159,9 +161,12 @@ def _lost(rank: RankTrace, stops: pl.DataFrame) -> pl.DataFrame:
 
 
 def _standing(rank: RankTrace) -> pl.DataFrame:
-    """What hosts stand still for in gaps."""
-    is_standing = pl.col("cause").is_in(STANDING) & (pl.col("share_ns") > _LEAST_NS)
-    return rank.cached(host.gaps)[:, _GAP].filter(is_standing)
+    """What hosts stand still for in gaps, also in several of which a little work, as copies of inputs, makes a row."""
+    gaps = rank.cached(host.gaps)[:, _GAP].filter(pl.col("cause").is_in(STANDING)).sort("start_ns", "end_ns")
+    worked_ns = pl.col("start_ns") - pl.col("end_ns").shift(1).fill_null(pl.col("start_ns"))
+    in_a_row = gaps.with_columns(row=(worked_ns > _LEAST_NS).cum_sum())
+    stood_ns = pl.col("share_ns").sum().over("cause", "responsible", "row")
+    return in_a_row.filter(stood_ns > _LEAST_NS).drop("row")
 
 
 def _launching(rank: RankTrace) -> pl.DataFrame:

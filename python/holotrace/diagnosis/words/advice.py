@@ -26,7 +26,8 @@ _OVERLAPPING = (
     (
         r"(?i)reduce",
         "Reduce gradients in smaller buckets while the rest is computed (DDP bucket_cap_mb, FSDP backward_prefetch), "
-        "in fewer bytes, or less often (no_sync while accumulating).",
+        "in fewer bytes, or less often (no_sync while accumulating); in tensor parallelism, use fewer ranks, or "
+        "kernels that are made for small messages (custom all-reduce of vLLM and SGLang, symmetric memory).",
     ),
 )
 

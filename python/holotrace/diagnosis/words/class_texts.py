@@ -169,7 +169,7 @@ CLASSES: Mapping[str, Class] = {
         "time{meanwhile}",
         "Look at what the training loop does between steps.",
         _STACKS,
-        seen="The trace has no call of the host at that time.",
+        seen="The trace has no call of the host at that time, for more than 1 ms.",
         confused="Any other cause on the host.",
     ),
     classes.UNRECORDED_RANK: Class(
