@@ -51,7 +51,9 @@ def test_decoding_of_experts_waits_for_their_exchange_but_not_where_micro_batche
     assert "combine" in exchange.message
     assert "micro-batch" in exchange.what_to_do
     assert "FSDP" not in exchange.what_to_do
-    assert told("lightllm/test/model/logs_decode_overlap", every=True) == []
+    # To launch the graph of a step takes 6 ms, in which nothing runs.
+    (late,) = told("lightllm/test/model/logs_decode_overlap", every=True)
+    assert (late.rule, late.ranks) == ("launch-bound", ())
 
 
 @pytest.mark.slow
