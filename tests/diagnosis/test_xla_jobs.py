@@ -80,6 +80,13 @@ def test_a_host_all_of_whose_calls_take_longer_is_slow(tmp_path: Path) -> None:
     assert_only(truth, found, "slow-host", [truth.fault.host or 0])
 
 
+def test_hosts_that_are_far_ahead_have_steps_to_compare_though_none_is_marked(tmp_path: Path) -> None:
+    """All was launched before the first step of a device began, so that nothing of it was any step's."""
+    job = replace(HOSTS, hosts=3, cores=1, steps=5, faults=("slow-core",), marks=False, reads_previous=False)
+    truth, found = causes(tmp_path, job)
+    assert_only(truth, found, "slow-device", [truth.fault.host or 0])
+
+
 def test_barriers_of_each_host_are_none_of_all_though_one_comes_as_late_to_each_of_its_own(tmp_path: Path) -> None:
     """Clocks were set by them, so that the late host was in time, and nothing was said."""
     job = Job(TORCH, hosts=2, cores=2, steps=20, seed=61, faults=("slow-host",), noise=0.03, layers=2, sharded=True)
