@@ -14,29 +14,35 @@ from holotrace.diagnosis.words.classes import EXPOSED, SLOW_LINK
 
 # When each instruction begins in a step, and when it is awaited if it is over by then.
 BEGUN = {"send.1": 0, "send.2": 2_000_000, "send.3": 4_000_000}
-STEP_NS = 10_000_000
+BODY_NS, STEP_NS = 6_000_000, 20_000_000
 
 
-def causes(took_ns: Mapping[int, Mapping[str, int]], awaited_ns: Mapping[str, int]) -> list[Candidate]:
-    """What is told of two hosts that reduce in each step by these instructions, which take so long."""
+def causes(
+    took_ns: Mapping[int, Mapping[str, int]], awaited_ns: Mapping[str, int], *, times: int = 1, marked: int = 0
+) -> list[Candidate]:
+    """What is told of two hosts that reduce in each step by these instructions, which take so long.
+
+    They do so several ``times`` in a step, and before the first one that is ``marked`` there are no steps.
+    """
     rows = [
         {
-            "match": 10 * step + place,
+            "match": 10 * step + len(BEGUN) * time + place,
             "rank": rank,
-            "arrival_ns": (begun := STEP_NS * step + BEGUN[name]),
+            "arrival_ns": (begun := (body := STEP_NS * step + BODY_NS * time) + BEGUN[name]),
             "start_ns": begun,
-            "left_ns": max(begun + ns, awaited := STEP_NS * step + awaited_ns[name]),
+            "left_ns": max(begun + ns, awaited := body + awaited_ns[name]),
             "exposed_ns": max(0, begun + ns - awaited),
             "group_ranks": "[[0,1]]",
             "group": f"jit_step/{name}",
             "collective": "allreduce",
             "element_count": 1 << 20,
             "element_type": "bf16",
-            "step": step,
+            "step": step if step >= marked else None,
             "group_size": 2,
             "queue": None,
         }
         for step, of_step in took_ns.items()
+        for time in range(times)
         for place, (name, ns) in enumerate(of_step.items())
         for rank in (0, 1)
     ]
@@ -53,6 +59,15 @@ def test_of_reductions_that_nothing_hides_the_last_of_a_step_could_not_be() -> N
     assert found.change.transfer == {10: 0.0, 11: 0.0}
     is_late = dict.fromkeys(BEGUN, max(BEGUN.values()))
     assert not [each for each in causes({1: dict.fromkeys(BEGUN, 700_000)}, is_late) if each.cause == EXPOSED]
+
+
+def test_the_last_is_that_of_the_last_time_round_a_loop_and_of_each_run_before_the_first_step() -> None:
+    at_once = dict(BEGUN)
+    took = {step: dict.fromkeys(BEGUN, 700_000) for step in range(3)}
+    (looped,) = (each for each in causes(took, at_once, times=3) if each.cause == EXPOSED)
+    assert sorted(looped.change.transfer) == [10 * step + place for step in range(3) for place in range(8)]
+    (before,) = (each for each in causes(took, at_once, marked=2) if each.cause == EXPOSED)
+    assert sorted(before.change.transfer) == [10 * step + place for step in range(3) for place in range(2)]
 
 
 @pytest.mark.parametrize(("since", "times", "told"), [(3, 4, [(3, 4, 5)]), (3, 1, []), (0, 4, [])])

@@ -345,12 +345,18 @@ def _but_the_last(reductions: pl.DataFrame) -> pl.DataFrame:
 
 
 def _before_the_last(reductions: pl.DataFrame) -> pl.DataFrame:
-    """Reductions of programs, without what is awaited when the last of a step has begun: nothing is left to hide it."""
-    program = [*OF_GROUP, "group"]
-    begun = pl.when(pl.col("group").n_unique().over(OF_GROUP) > 1).then(pl.col("come_ns").min().over(program))
-    last_ns = begun.max().over(OF_GROUP)
-    is_hideable = (pl.col("left_ns") < last_ns - _AT_ONCE_NS).fill_null(value=True)
-    return reductions.with_columns(exposed_transfer_ns=pl.when(is_hideable).then("exposed_transfer_ns").otherwise(0))
+    """Reductions of programs, without what is awaited when the last of a step has begun: nothing is left to hide it.
+
+    Loops run one instruction several times in a step. Before the first step a recording may have several runs.
+    """
+    again = pl.int_range(pl.len()).over("step", *links.MEMBERS, "group", order_by="come_ns", descending=True)
+    run = [*OF_GROUP, "run"]
+    numbered = reductions.with_columns(run=pl.when(pl.col("step").is_null()).then(again))
+    last_ns = pl.col("come_ns").max().over(*run, *links.MEMBERS, "group").min().over(*run, "group").max().over(run)
+    are_several = pl.len().over(*run, *links.MEMBERS) > 1
+    is_hideable = ~are_several | (pl.col("left_ns") < last_ns - _AT_ONCE_NS)
+    hideable = pl.when(is_hideable).then("exposed_transfer_ns").otherwise(0)
+    return numbered.with_columns(exposed_transfer_ns=hideable).drop("run")
 
 
 def _buckets(reductions: pl.DataFrame) -> int:
