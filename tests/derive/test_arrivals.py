@@ -94,6 +94,48 @@ def test_ends_that_no_rank_waited_for_tell_no_clock_by_which_a_rank_left_early()
     assert arrived["waited_ns"].max() == 35_000 * US
 
 
+def test_cores_of_each_slice_leave_barriers_of_their_own() -> None:
+    """Clocks of slices were set by barriers as those of all, so that a slow device in one of them was in time."""
+    drawn = calls("comm |C|").head(1)
+    late_us = 2_000
+
+    def of_step(begin: int, name: str, start: int, end: int, groups: str, *ranks: int) -> list[pl.DataFrame]:
+        operation = pl.lit(name, pl.Categorical())
+        return [
+            drawn.with_columns(
+                rank=pl.lit(rank, pl.Int32),
+                start_ns=pl.lit((begin + start) * US, pl.Int64),
+                end_ns=pl.lit((begin + end) * US, pl.Int64),
+                time_ns=pl.lit((end - start) * US, pl.Int64),
+                group_ranks=pl.lit(groups, pl.Categorical()),
+                operation=operation,
+                collective=operation,
+            )
+            for rank in ranks
+        ]
+
+    parts = []
+    for begin in range(0, 200_000, 20_000):
+        # The slower slice begins each step later, too.
+        for at, members in enumerate(((0, 1), (2, 3))):
+            late = late_us * at
+            parts += of_step(begin, "barrier-cores", late, late + 3, "null", *members)
+            for place in range(1, 9):
+                start = 500 * place + late
+                parts += of_step(begin, f"reduce-scatter.{place}", start, start + 100, str([*members]), *members)
+            for member in members:
+                group = str([member % 2, member % 2 + 2])
+                parts += of_step(begin, "all-reduce (send.1)", 6_000 + late, 10_000, group, member)
+    every = pl.concat(parts).with_columns(pl.col("group_ranks").replace("null", None))
+    arrived = arrivals.of_ranks(every, are_awaited_later=True)
+    assert arrived["clock_offset_ns"].unique().to_list() == [0]
+    exchanged = arrived.filter(pl.col("operation") == "all-reduce (send.1)")
+    assert dict(exchanged.select("rank", "waited_ns").unique().iter_rows()) == dict.fromkeys((0, 1), late_us * US) | {
+        2: 0,
+        3: 0,
+    }
+
+
 def of_devices(*spans: tuple[int, int]) -> pl.DataFrame:
     """One collective of one rank with several devices, each with its start and end in us."""
     drawn = calls("comm |C|").head(1)

@@ -80,6 +80,24 @@ def test_a_host_all_of_whose_calls_take_longer_is_slow(tmp_path: Path) -> None:
     assert_only(truth, found, "slow-host", [truth.fault.host or 0])
 
 
+def test_hosts_that_are_far_ahead_have_steps_to_compare_though_none_is_marked(tmp_path: Path) -> None:
+    """All was launched before the first step of a device began, so that nothing of it was any step's."""
+    job = replace(HOSTS, hosts=3, cores=1, steps=5, faults=("slow-core",), marks=False, reads_previous=False)
+    truth, found = causes(tmp_path, job)
+    assert_only(truth, found, "slow-device", [truth.fault.host or 0])
+
+
+def test_what_a_host_does_beyond_others_after_all_have_waited_is_no_launching(tmp_path: Path) -> None:
+    """A pause of one host, after which it launched late, was launching of that host beside the pause, or instead."""
+    job = Job(hosts=2, cores=1, steps=5, layers=2, seed=4, faults=("read", "pause"), host_ratio=0.05)
+    truths, _ = xla_jobs.write(tmp_path, job)
+    found = {row["cause"]: row for row in holotrace.open(tmp_path).causes().to_dicts()}
+    assert sorted(found) == ["synchronization", "unrecorded-host"]
+    (pause,) = (truth for truth in truths if truth.fault.kind == "pause")
+    assert found["unrecorded-host"]["ranks"] == [*pause.ranks]
+    assert found["unrecorded-host"]["cost_ns"] == pytest.approx(1e3 * pause.cost_us, rel=0.05)
+
+
 def test_barriers_of_each_host_are_none_of_all_though_one_comes_as_late_to_each_of_its_own(tmp_path: Path) -> None:
     """Clocks were set by them, so that the late host was in time, and nothing was said."""
     job = Job(TORCH, hosts=2, cores=2, steps=20, seed=61, faults=("slow-host",), noise=0.03, layers=2, sharded=True)

@@ -24,6 +24,8 @@ _WAITED_NS, _WAITED_RATIO = 250_000, 0.1
 _IN_GROUPS = (_OPERATION == collectives.GROUPED).fill_null(value=False)
 # So few of those that leave early are matched in error.
 _EARLY_RATIO = 0.1
+# What slices of TPUs exchange, by the instruction that sends it.
+_EXCHANGED = r"\(send(\.\d+)?\)$"
 _IS_BARRIER = pl.col("collective").cast(pl.String) == collectives.BARRIER
 # Whether a device of the rank stood still at its end.
 _IS_HELD = (pl.col("time_ns") > 0).any().over("match", "of_rank")
@@ -145,24 +147,45 @@ def _offsets(telling: pl.DataFrame, *, tell_little: bool) -> pl.DataFrame:
 
 
 def _matched(calls: pl.DataFrame) -> pl.DataFrame:
-    """The calls that belong together; barriers those of all ranks, or of each where its devices leave by themselves."""
+    """The calls that belong together; barriers those of all ranks, or of each where its devices leave by themselves.
+
+    Cores of one slice meet, and not those of several, which exchange data through their hosts.
+    """
     found = collectives.matched(collectives.by_member(calls))
+    if (slices := _slices(found)) is not None:
+        of_slice = pl.when(_IS_BARRIER).then(pl.col("rank").replace_strict(slices, default=None)).cast(pl.String)
+        placed = calls.with_columns(group_ranks=pl.coalesce(of_slice, pl.col("group_ranks").cast(pl.String)))
+        found = collectives.matched(collectives.by_member(placed))
     if _are_of_all(found):
         return found
     own = pl.when(_IS_BARRIER).then(pl.col("rank").cast(pl.String)).otherwise(pl.col("group_ranks").cast(pl.String))
     return collectives.matched(collectives.by_member(calls.with_columns(group_ranks=own)))
 
 
+def _slices(matched: pl.DataFrame) -> dict[int, str] | None:
+    """By rank, those that meet in more than exchanges between slices, in words; null where nothing is exchanged."""
+    is_exchange = _OPERATION.str.contains(_EXCHANGED).fill_null(value=False)
+    if not matched.select(is_exchange.any()).item():
+        return None
+    met = matched.filter(~_IS_BARRIER, ~is_exchange).group_by("match").agg(pl.col("of_rank").unique().sort())
+    found = {rank: {rank} for rank in matched["of_rank"].unique()}
+    for ranks in met["of_rank"].unique():
+        whole = set().union(*(found[rank] for rank in ranks))
+        found |= dict.fromkeys(whole, whole)
+    return {rank: str(sorted(slice_)) for rank, slice_ in found.items()}
+
+
 def _are_of_all(matched: pl.DataFrame) -> bool:
-    """Whether all ranks leave their barriers at once, on clocks by which nobody leaves a collective early."""
+    """Whether ranks leave their barriers at once, on clocks by which nobody leaves a collective of the same early."""
     met = clocks.ends(matched.filter(_IS_BARRIER)).filter(pl.len().over("match") > 1)
     if clocks.compared(met)["offset_ns"].null_count():
         return False
-    offsets = clock_offsets.of_ends(met).select(of_rank="rank", apart_ns="offset_ns")
+    offsets = clock_offsets.of_ends(met).select("first_rank", of_rank="rank", apart_ns="offset_ns")
     left = pl.col("end_ns") - pl.col("apart_ns")
     # What a rank stands still for is over when it goes on, and not before for any other.
     over = left.filter(pl.col("time_ns") > 0).max().over("match")
     found = matched.filter(~_IS_BARRIER, ~_IN_GROUPS).join(offsets, on="of_rank")
+    found = found.filter(pl.col("first_rank").n_unique().over("match") == 1)
     early = found.filter(pl.col("time_ns").max().over("match") > 0).select((left < over - _TOLERANCE_NS).mean()).item()
     return early is None or bool(early < _EARLY_RATIO)
 
@@ -173,7 +196,7 @@ def _are_waited_for(telling: pl.DataFrame) -> bool:
 
 
 def _awaited(matched: pl.DataFrame) -> pl.DataFrame:
-    """Those that tell when they were over: barriers of all ranks, else what several ranks stood still for.
+    """Those that tell when they were over: barriers, if they link all ranks, else what several ranks stood still for.
 
     All of them, where these do not link all ranks.
     """
@@ -181,7 +204,8 @@ def _awaited(matched: pl.DataFrame) -> pl.DataFrame:
     several = pl.col("of_rank").n_unique().over("match") > 1
     held = pl.col("of_rank").filter(pl.col("time_ns") > 0).n_unique().over("match")
     for telling in (barriers.filter(several), others.filter(held > 1, _IS_HELD)):
-        if telling["of_rank"].n_unique() == matched["of_rank"].n_unique():
+        linked = clock_offsets.of_ends(clocks.ends(telling))
+        if linked.height == matched["of_rank"].n_unique() and linked["first_rank"].n_unique() == 1:
             return telling
     return others
 

@@ -44,7 +44,8 @@ def of_ranks(calls: pl.DataFrame, clocks: pl.DataFrame) -> pl.DataFrame:
     Returns series and shift.
     """
     ends = calls.select("series", "step", end_ns=pl.when(IS_SENT).then("start_ns").otherwise("end_ns"))
-    fits = _told_by_pauses(ends, _fitting(ends, _pairs(calls)))
+    tried = _counting(ends, _pairs(calls))
+    fits = _told_by_pauses(ends, _fitting(tried))
     # Of ranks with other clocks the steps, which all count alike, say more than how far the clocks would be apart.
     is_apart, is_message = pl.col("apart_ns").abs() > _ONE_CLOCK_NS, pl.col("is_message")
     unlike = pl.when(is_apart).then(pl.col("other_step_ratio") + pl.col("unfit_ratio")).otherwise(-1.0)
@@ -52,13 +53,42 @@ def of_ranks(calls: pl.DataFrame, clocks: pl.DataFrame) -> pl.DataFrame:
     unlike = pl.when(is_message).then(pl.col("other_step_ratio") + pl.col("early_ratio")).otherwise(unlike)
     votes = pl.when(is_message).then(0).otherwise(-pl.col("votes").cast(pl.Int64))
     apart_ns = pl.when(is_message).then(0.0).otherwise(pl.col("apart_ns").abs())
-    return (
+    best = (
         _with_votes(fits, clocks)
         .with_columns(unlike=unlike)
         .sort(votes, "unlike", apart_ns, pl.col("shift").abs(), "shift")
-        .group_by("series", maintain_order=True)
-        .agg(pl.col("shift").first())
+        .unique("series", keep="first", maintain_order=True)
     )
+    return _by_known_clocks(best, tried)
+
+
+def _by_known_clocks(best: pl.DataFrame, tried: pl.DataFrame) -> pl.DataFrame:
+    """The best shift of each series: series and shift.
+
+    Ranks that look for a transfer only when they need it find it over, each at another time. Such ends scatter, and
+    tell less than the clocks of both that those of another operation tell, and than steps if its calls are in the same.
+    """
+    collective = best.filter(~pl.col("is_message"))
+    is_sharp = pl.col("spread_ns") <= _SLACK_NS
+    told = collective.filter(is_sharp).select("rank", "reference", "apart_ns", "other_step_ratio")
+    turned = told.select(
+        rank="reference", reference="rank", apart_ns=-pl.col("apart_ns"), other_step_ratio="other_step_ratio"
+    )
+    known = (
+        pl.concat([told, turned])
+        .group_by("rank", "reference")
+        .agg(known_ns=pl.col("apart_ns").median(), has_same_steps=pl.col("other_step_ratio").max() == 0)
+    )
+    blunt = collective.filter(~is_sharp).join(known, on=["rank", "reference"])
+    off_ns = (pl.col("apart_ns") - pl.col("known_ns")).abs()
+    nearest = (
+        tried.join(blunt.select("series", "known_ns", "has_same_steps"), on="series")
+        .sort(pl.when("has_same_steps").then("other_step_ratio"), off_ns, "shift")
+        .unique("series", keep="first", maintain_order=True)
+        .select("series", nearest="shift")
+    )
+    shift = pl.coalesce("nearest", "shift")
+    return best.join(nearest, on="series", how="left", maintain_order="left").select("series", shift=shift)
 
 
 def _pairs(calls: pl.DataFrame) -> pl.DataFrame:
@@ -115,12 +145,17 @@ def _told_by_pauses(ends: pl.DataFrame, fits: pl.DataFrame) -> pl.DataFrame:
     return fits.join(wrong, on=["series", "shift"], how="anti")
 
 
-def _fitting(ends: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
-    """The shifts by which ends differ most evenly; of messages all."""
+def _counting(ends: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
+    """The shifts that pair most calls of each series."""
     every = pl.DataFrame({"shift": range(-_MOST_SHIFT, _MOST_SHIFT + 1)})
     fits = _tried(ends, pairs.join(every, how="cross"), _COMPARED)
     most = pl.col("count").max().over("series")
-    fits = fits.filter(pl.col("count") >= pl.min_horizontal(most, pl.max_horizontal(_PAIRS, _PAIRS_RATIO * most)))
+    return fits.filter(pl.col("count") >= pl.min_horizontal(most, pl.max_horizontal(_PAIRS, _PAIRS_RATIO * most)))
+
+
+def _fitting(tried: pl.DataFrame) -> pl.DataFrame:
+    """The shifts by which ends differ most evenly; of messages all."""
+    fits = tried
     far_ns = pl.col("apart_ns").abs()
     fits = fits.filter(~pl.col("is_one_clock") | (far_ns == far_ns.min().over("series")))
     is_message = pl.col("is_message")

@@ -163,6 +163,22 @@ def test_what_slices_exchange_is_one_event_from_its_send_to_the_end_of_receiving
     assert calls.select("collective", "group_ranks").rows() == [("allreduce", "[[0,1]]")]
 
 
+def test_what_passes_through_hosts_between_slices_is_communication_and_what_is_theirs_is_not(tmp_path: Path) -> None:
+    """Profilers say "host recv-done" of both; devices were told to wait for a function of the host's."""
+    through_hosts = [
+        replace(each, stats={"hlo_category": f"host {each.display}"}) if each.display != "fusion.1" else each
+        for each in exchange(0, 10, 30)
+    ]
+    text = "%recv-done.5 = (f32[8], token[]) recv-done(%recv.5), is_host_transfer=true"
+    called = op("recv-done.5", "host recv-done", 40, 10, text)
+    events = drawn(tmp_path, [*through_hosts, called], []).table("device_events").cast({pl.Categorical: pl.String})
+    assert events.select("name", "kind", "end_ns").sort("end_ns").rows() == [
+        ("fusion.1", "compute", 10_000),
+        ("all-reduce (send)", "communication", 30_000),
+        ("recv-done.5", "sync", 50_000),
+    ]
+
+
 def test_slices_exchange_several_things_side_by_side(tmp_path: Path) -> None:
     """In one queue each began when the one before was over, and the replay of a step was 11 % off."""
 

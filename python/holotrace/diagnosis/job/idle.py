@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from holotrace.derive.totals import total
-from holotrace.diagnosis.job import of_functions, waits_by_code, waits_for_hosts
+from holotrace.diagnosis.job import of_functions, waits_by_code, waits_for_hosts, xla_spent
 from holotrace.diagnosis.job.candidates import (
     APART_RATIO,
     NAMED_RATIO,
@@ -149,9 +149,9 @@ def _causes(job: Job) -> Iterator[Candidate]:
         is_local = _is_apart(excess, job)
         for where, theirs in _by_steps(excess, job) if is_local else ():
             parts = _parts(idle.rows, theirs, "beyond_ns")
-            # Ranks that wait as often as the others, but are late for longer after that, have more to launch.
+            # Ranks that wait as often as the others, but are late for longer after that, do something else then.
             is_launching = idle.cause == SYNCHRONIZATION and _waits_as_often(idle.rows, where.ranks)
-            cause, name = (LAUNCH, None) if is_launching else (idle.cause, idle.name)
+            cause, name = _after_waits(parts, where.ranks, job) if is_launching else (idle.cause, idle.name)
             found = candidate(cause, name, parts, where, of_hosts=_holds_hosts(cause, name))
             found = of_functions.with_spent(found, cause, name, functions, job)
             found = waits_for_hosts.with_waits(_limited(found, idle.rows) if cause == LAUNCH else found, parts, waiting)
@@ -249,6 +249,11 @@ def _waits_as_often(rows: pl.DataFrame, ranks: tuple[int, ...]) -> bool:
     is_own = pl.col("rank").is_in(ranks)
     own, others = waits.filter(is_own)["event_id"].to_list(), waits.filter(~is_own)["event_id"]
     return not others.is_empty() and max(own, default=0) <= (1 + APART_RATIO) * lower_median(others)
+
+
+def _after_waits(parts: pl.DataFrame, ranks: tuple[int, ...], job: Job) -> tuple[str, str | None]:
+    """What these ranks are late with after they waited: what their hosts do longer than others, else launching."""
+    return xla_spent.longer(ranks, float(total(parts["part_ns"])), job) or (LAUNCH, None)
 
 
 def _is_apart(excess: pl.DataFrame, job: Job) -> bool:

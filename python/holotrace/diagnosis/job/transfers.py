@@ -24,6 +24,10 @@ EXPOSES = "exposes"
 # Transfers of equal size take so much longer in the steps of a link that becomes slow; what else runs at the same time
 # matters less than that.
 _SLOW_STEPS_RATIO = 2.0
+# So much longer they take at least, where it is not known how long those take that are hidden.
+_AWAITED_STEPS_RATIO = 1.5
+# Devices stand still for so much at least of what is not hidden.
+_LEAST_EXPOSED_RATIO = 0.1
 # What starts so soon after another transfer was waiting for that.
 _AT_ONCE_NS = 50_000
 _WHOLE, _GATHER, _SCATTER, _REDUCE = r"(?i)all_?reduce", "(?i)gather", "(?i)scatter", "(?i)reduce"
@@ -52,7 +56,8 @@ def causes(job: Job) -> Iterator[Candidate]:
     is_timed = pl.col("is_timed") | pl.lit(not is_xla)
     slow_links = [*links.of_groups(meetings.filter(is_timed)), *links.awaited(meetings.filter(~is_timed))]
     known = [match for link in slow_links for match in link.change.transfer]
-    slow_links += _slow_steps(meetings.filter(~pl.col("match").is_in(known)), job.ranks)
+    others = meetings.filter(~pl.col("match").is_in(known))
+    slow_links += [*_slow_steps(others.filter(is_timed), job.ranks), *_awaited_in_steps(others.filter(~is_timed), job)]
     # Processes that share the cores of a host move the same data in many times as long.
     waits = [*unrecorded_ranks.causes(meetings.filter(is_timed & ~pl.lit(is_on_host)), job.ranks)]
     yield from (*slow_links, *waits)
@@ -155,10 +160,32 @@ def _slow_steps(meetings: pl.DataFrame, ranks: tuple[int, ...]) -> Iterator[Cand
     # Of other sizes than those of other steps the rate is another.
     is_alike = (pl.col("elements") / pl.col("elements").median().over(alike)).is_between(0.5, 2)
     sized = placed.with_columns(usual_ns=pl.when(is_alike).then(usual).otherwise("transfer_ns"))
+    yield from _longer_in_steps(sized.with_columns(is_told=pl.lit(value=True)), _SLOW_STEPS_RATIO, ranks)
+
+
+def _awaited_in_steps(meetings: pl.DataFrame, job: Job) -> Iterator[Candidate]:
+    """The same of programs of XLA, whose devices stand still for a transfer longer in some steps than in others.
+
+    How long one takes that is hidden is not known, but that it takes no longer than until it is awaited; one that is
+    hidden in all steps tells nothing.
+    """
+    own = [*links.MEMBERS, "collective", "group"]
+    is_told = pl.col("exposed_transfer_ns").max().over(own) > _LEAST_EXPOSED_RATIO * pl.col("transfer_ns")
+    usual = pl.col("exposed_transfer_ns").quantile(USUAL_QUANTILE, "lower").over(own)
+    longer = (pl.col("exposed_transfer_ns") - usual).clip(lower_bound=0)
+    whole = meetings.drop_nulls(["step", "group"]).filter(pl.col("absent") <= 0).sort("come_ns")
+    yield from _longer_in_steps(
+        whole.with_columns(usual_ns=pl.col("transfer_ns") - longer, is_told=is_told), _AWAITED_STEPS_RATIO, job.ranks
+    )
+
+
+def _longer_in_steps(sized: pl.DataFrame, least_ratio: float, ranks: tuple[int, ...]) -> Iterator[Candidate]:
+    """Groups whose transfers take so much longer in some steps than usually, ``usual_ns``."""
     for (members,), table in sized.group_by("member_ranks", maintain_order=True):
         ratio = pl.col("transfer_ns").sum() / pl.col("usual_ns").sum()
-        ratios = dict(table.filter(pl.col("usual_ns") > 0).group_by("step").agg(ratio).iter_rows())
-        steps = over_time.slow(ratios, _SLOW_STEPS_RATIO)
+        told = table.filter(pl.col("usual_ns") > 0, "is_told")
+        ratios = dict(told.group_by("step").agg(ratio).iter_rows())
+        steps = over_time.slow(ratios, least_ratio)
         longer = table.filter(pl.col("step").is_in(steps), pl.col("transfer_ns") > pl.col("usual_ns"))
         if longer.is_empty():
             continue
@@ -225,6 +252,8 @@ def _exposed(meetings: pl.DataFrame, job: Job, *, in_buckets: bool) -> Iterator[
         is_reduction = in_buckets and re.search(_REDUCE, str(name)) is not None
         every = _of_gradients(alike) if is_reduction else alike
         hideable = _but_the_last(every) if is_reduction else _since_the_last(every) if is_gathered(name) else every
+        if not in_buckets and "reduce" in str(name).lower():
+            hideable = _before_the_last(every)
         backward = Backward(job, every)
         room = backward.room() if is_reduction else beside
         table = _within_what_hides(hideable, every, room).filter(pl.col("exposed_transfer_ns") > 0)
@@ -331,6 +360,21 @@ def _but_the_last(reductions: pl.DataFrame) -> pl.DataFrame:
     left = pl.when(is_last).then(bucket.fill_null(1.0)).otherwise(0.0)
     hideable = pl.col("exposed_transfer_ns") - (left * pl.col("transfer_ns"))
     return reductions.with_columns(exposed_transfer_ns=hideable.clip(lower_bound=0))
+
+
+def _before_the_last(reductions: pl.DataFrame) -> pl.DataFrame:
+    """Reductions of programs, without what is awaited when the last of a step has begun: nothing is left to hide it.
+
+    Loops run one instruction several times in a step. Before the first step a recording may have several runs.
+    """
+    again = pl.int_range(pl.len()).over("step", *links.MEMBERS, "group", order_by="come_ns", descending=True)
+    run = [*OF_GROUP, "run"]
+    numbered = reductions.with_columns(run=pl.when(pl.col("step").is_null()).then(again))
+    last_ns = pl.col("come_ns").max().over(*run, *links.MEMBERS, "group").min().over(*run, "group").max().over(run)
+    are_several = pl.len().over(*run, *links.MEMBERS) > 1
+    is_hideable = ~are_several | (pl.col("left_ns") < last_ns - _AT_ONCE_NS)
+    hideable = pl.when(is_hideable).then("exposed_transfer_ns").otherwise(0)
+    return numbered.with_columns(exposed_transfer_ns=hideable).drop("run")
 
 
 def _buckets(reductions: pl.DataFrame) -> int:

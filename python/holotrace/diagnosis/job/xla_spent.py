@@ -220,6 +220,17 @@ def _named(found: Candidate, job: Job) -> Candidate:
     return replace(found, cause=FUNCTION, responsible=most["name"]) if is_own else found
 
 
+def longer(ranks: tuple[int, ...], ns: float, job: Job) -> tuple[str, str | None] | None:
+    """The class and the name of what hosts of these ranks do beyond the others, if it is most of so long."""
+    spent = job.of(SPENT)
+    if spent.is_empty():
+        return None
+    of_one = ("cause", "name")
+    sums = _beyond(spent, ranks, job, by=of_one).group_by(of_one).agg(pl.col("ns").sum())
+    longest = sums.filter(pl.col("ns") >= NAMED_RATIO * ns).sort("ns", *of_one, descending=[True, False, False])
+    return longest.select(of_one).row(0) if longest.height else None
+
+
 def _of_name(rows: pl.DataFrame, found: Candidate) -> pl.DataFrame:
     is_by_name = found.cause in BY_NAME and found.responsible is not None
     return rows.filter(pl.col("name") == found.responsible) if is_by_name else rows

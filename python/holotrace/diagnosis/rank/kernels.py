@@ -56,11 +56,13 @@ def of_devices(rank: RankTrace, *columns: str) -> pl.DataFrame:
 def comparable(rank: RankTrace, *columns: str) -> pl.DataFrame:
     """The same of those launched in the recorded steps or between them: of others each rank has recorded a part.
 
-    So it has of programs of XLA that devices ran as its recording began, or ended.
+    So it has of programs of XLA that devices ran as its recording began, or ended. Steps that are told by what devices
+    run begin long after the launches of hosts that are ahead.
     """
-    ran = whole(rank, *{*columns, *QUEUE, "start_ns", "launch_ns"})
+    ran = whole(rank, *{*columns, *QUEUE, "start_ns", "launch_ns", "step"})
     begin, end = (pl.lit(at, pl.Int64) for at in intervals.ends(rank.cached(rounds.steps)))
     is_between = (pl.col("launch_ns") >= begin) & (pl.col("launch_ns") < end)
+    is_between |= pl.col("step").is_not_null() & pl.lit(xla_gaps.is_xla(rank))
     return ran.filter(is_between.fill_null(value=True) & ~is_from_before()).select(columns)
 
 

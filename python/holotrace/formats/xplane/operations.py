@@ -139,7 +139,8 @@ def _described(examples: pl.DataFrame, profile: Profile, wanted: Collection[str]
     hlo = pl.DataFrame(profile.space.hlo([*asked])).unique(["program", "name"], keep="first")
     hlo = hlo.rename({"source": "program_source", **counts}, strict=False)
     instruction = pl.coalesce("instruction", _instruction()).cast(pl.Categorical())
-    names = names.with_columns(instruction=instruction).join(
+    awaited = pl.col("name").cast(pl.String).str.extract(_AWAITED).cast(pl.Categorical)
+    names = slices.with_categories(names.with_columns(instruction=instruction, awaited=awaited)).join(
         hlo, left_on=["program_id", "instruction"], right_on=["program", "name"], how="left", maintain_order="left"
     )
     base = pl.col("instruction").cast(pl.String).str.replace(_NUMBER, "")
@@ -164,7 +165,6 @@ def _described(examples: pl.DataFrame, profile: Profile, wanted: Collection[str]
         .cast(pl.Categorical()),
         is_wait=_any_contains([kind_of, base], _WAIT) & ~is_async,
         is_span=is_async,
-        awaited=pl.col("name").cast(pl.String).str.extract(_AWAITED).cast(pl.Categorical),
         is_collective=_any_contains([kind_of, base, display], COLLECTIVE)
         | (is_kernel & _any_contains([display.str.to_lowercase()], "nccl|rccl")),
         may_contain=kind_of.str.contains(_CONTAINER).fill_null(False) & ~is_async & ~is_kernel,

@@ -8,6 +8,22 @@ _TRANSFER, _RENDEZVOUS = r'_xla_megascale_transfer_type="([A-Z_]+)"', r'_xla_hos
 # Who receives this waits for the one that sends it only, which its text does not name.
 _MESSAGE = "one-to-one"
 _PROGRAM = "program_id"
+# Profilers call the categories of all that passes through hosts so: "host recv-done".
+_THROUGH_HOSTS = r"^host ((send|recv)(-done)?)$"
+
+
+def with_categories(kinds: pl.DataFrame) -> pl.DataFrame:
+    """The kinds of operations, what slices exchange with the ``hlo_category`` of a message, and not of hosts' data.
+
+    Args:
+        kinds: program_id, instruction, awaited, hlo_category and name, the full text, among others.
+    """
+    is_told = pl.col("name").cast(pl.String).str.contains(_TRANSFER).fill_null(value=False)
+    told = kinds.filter(is_told).select(_PROGRAM, awaited="instruction", is_awaited=True).unique([_PROGRAM, "awaited"])
+    category = pl.col("hlo_category").cast(pl.String)
+    message = pl.when(is_told | pl.col("is_awaited")).then(category.str.replace(_THROUGH_HOSTS, "$1"))
+    joined = kinds.join(told, on=[_PROGRAM, "awaited"], how="left", nulls_equal=True, maintain_order="left")
+    return joined.with_columns(hlo_category=pl.coalesce(message, category)).drop("is_awaited")
 
 
 def with_exchanges(kinds: pl.DataFrame) -> pl.DataFrame:
