@@ -155,9 +155,8 @@ def _counting(ends: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
 
 def _fitting(tried: pl.DataFrame) -> pl.DataFrame:
     """The shifts by which ends differ most evenly; of messages all."""
-    fits = tried
     far_ns = pl.col("apart_ns").abs()
-    fits = fits.filter(~pl.col("is_one_clock") | (far_ns == far_ns.min().over("series")))
+    fits = tried.filter(~pl.col("is_one_clock") | (far_ns == far_ns.min().over("series")))
     is_message = pl.col("is_message")
     fits = fits.filter(is_message | (pl.col("spread_ns") <= 2 * pl.col("spread_ns").min().over("series") + _SLACK_NS))
     # Calls in a row of equal length fit a shift by one too, but for the ends of the row.

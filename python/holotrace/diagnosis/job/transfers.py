@@ -249,11 +249,13 @@ def _exposed(meetings: pl.DataFrame, job: Job, *, in_buckets: bool) -> Iterator[
         parallel=pl.when(is_gather | pl.col("collective").str.contains(_REDUCE)).then(_parallel()),
     )
     for (name, _, _), alike in sized.group_by("collective", "size", "parallel", maintain_order=True):
-        is_reduction = in_buckets and re.search(_REDUCE, str(name)) is not None
+        is_reduced = re.search(_REDUCE, str(name)) is not None
+        is_reduction = in_buckets and is_reduced
         every = _of_gradients(alike) if is_reduction else alike
-        hideable = _but_the_last(every) if is_reduction else _since_the_last(every) if is_gathered(name) else every
-        if not in_buckets and "reduce" in str(name).lower():
-            hideable = _before_the_last(every)
+        if is_reduced:
+            hideable = _but_the_last(every) if in_buckets else _before_the_last(every)
+        else:
+            hideable = _since_the_last(every) if is_gathered(name) else every
         backward = Backward(job, every)
         room = backward.room() if is_reduction else beside
         table = _within_what_hides(hideable, every, room).filter(pl.col("exposed_transfer_ns") > 0)
