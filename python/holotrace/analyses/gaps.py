@@ -88,8 +88,8 @@ def gaps(
     **PyTorch.** A gap is assigned to the calls that were open on the thread that launched the work that ends it: to the
     outermost call whose name shows what the host does (a data loader, a compiler), else to the innermost call.
     Launching after a wait for the device counts as reading back. While this thread has no open call, the calls of the
-    thread that has the steps are used. Without stacks, only operators, ranges and calls of the runtime are known, and
-    the rest is unattributed.
+    thread that has the steps are used. Without stacks, only operators, ranges and calls of the runtime are known. What
+    lies between two of these is the program's own code for up to 1 ms, and unattributed if it is longer.
 
     **XLA.** A gap is a time span in which no operation ran, or no program if operations were not recorded. The names of
     the host's spans show what the host did. Each moment belongs to the first of these activities that is running:
