@@ -166,6 +166,23 @@ def test_programs_of_several_sizes_with_the_same_name_make_no_slow_link() -> Non
     assert list(links.awaited(meetings)) == []
 
 
+def test_a_link_is_no_more_than_a_hundred_times_as_slow_as_others_whose_transfers_are_all_hidden() -> None:
+    """It was said to take at least 8004 times as long, since of its own transfers nothing is hidden."""
+    meetings = pl.DataFrame(
+        [
+            {"match": 10 * pair[0] + step, "member_ranks": list(pair), "step": step, "come_ns": step, "absent": 0}
+            | dict.fromkeys(("transfer_ns", "exposed_transfer_ns"), 8_004 if pair == SLOW else 0)
+            | {"collective": "send", "element_count": 1_000, "element_type": None, "size": 2, "node_count": None}
+            | {"group": "step/send.7", "group_ranks": None}
+            for pair in (*USUAL, SLOW)
+            for step in range(8)
+        ],
+        schema_overrides={"element_type": pl.String},
+    )
+    (link,) = links.awaited(meetings)
+    assert (link.ranks, link.evidence["time_ratio"]) == (SLOW, 100)
+
+
 def test_a_group_that_once_stands_still_for_a_transfer_has_no_slow_link() -> None:
     """It was said to take at least 0.00 times as long as others: of most of its transfers all is hidden."""
     meetings = pl.DataFrame(

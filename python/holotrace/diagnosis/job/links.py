@@ -19,6 +19,8 @@ _SLOW_RATIO = 1.4
 _APART_RATIO, _FEWEST = 1.2, 8
 # So much longer they take at least, where it is not known how long others take.
 _LEAST_RATIO = 1.05
+# Where others take next to no time, no more is said than that it takes at least so many times as long.
+_MOST_TIMES = 100.0
 # Of sizes that differ by more than this data are not sent at the same rate.
 _SIZE_RATIO = 2
 # Of amounts that follow from data hardly all are those of another group, too.
@@ -110,7 +112,7 @@ def awaited(meetings: pl.DataFrame) -> Iterator[Candidate]:
         own = link.select("hidden", "match").explode("hidden", "match").join(meetings, on="match")
         longer = (pl.col("exposed_transfer_ns") - pl.col("hidden")).clip(lower_bound=0)
         rest = own.select("match", ratio=1 - longer / pl.col("transfer_ns").clip(lower_bound=1))
-        yield _slow(link, dict(rest.iter_rows()), max(link["ratio"]))
+        yield _slow(link, dict(rest.iter_rows()), min(_MOST_TIMES, max(link["ratio"])))
 
 
 def _slow(link: pl.DataFrame, factors: dict[int, float], ratio: float, **than: str) -> Candidate:
