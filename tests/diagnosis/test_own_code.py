@@ -9,7 +9,10 @@ import polars as pl
 import pytest
 
 import holotrace
+from holotrace.core.trace import RankTrace
 from holotrace.diagnosis.job.candidates import when
+from holotrace.diagnosis.rank import account, own_code
+from holotrace.diagnosis.words.classes import LAUNCH
 from trace_files import write_trace
 
 STEP_US, WAIT_US = 8_000, 7_000
@@ -58,6 +61,22 @@ def test_what_comprehensions_take_is_of_the_function_that_they_are_written_in(tm
     write_trace(tmp_path / "rank-0.json", events=steps_that(("train.py(37): collect", "train.py(39): <listcomp>")))
     (cause,) = holotrace.open(tmp_path).causes().to_dicts()
     assert (cause["cause"], cause["responsible"]) == ("python-function", "train.py(37): collect")
+
+
+def test_code_is_not_told_to_launch_too_late_where_no_launch_is_known(tmp_path: Path) -> None:
+    """Which part of all launches is within it was divided by none."""
+    events = [one | {"args": {}} if one["cat"] == "kernel" else one for one in steps_that(("train.py(37): collect",))]
+    write_trace(tmp_path / "rank-0.json", events=events)
+
+    def named(rank: RankTrace) -> pl.DataFrame:
+        known = {"cause": LAUNCH, "responsible": None, "event_id": 1, "share_ns": STEP_US * 1_000}
+        parts = pl.DataFrame(
+            [known], {"cause": pl.String, "responsible": pl.String, "event_id": pl.UInt32, "share_ns": pl.Int64}
+        )
+        return own_code.launching(parts, rank)
+
+    (parts,) = holotrace.open(tmp_path).map(named, account.READS)
+    assert parts["responsible"].to_list() == [None]
 
 
 @pytest.mark.parametrize(

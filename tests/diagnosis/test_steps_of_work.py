@@ -10,6 +10,7 @@ import pytest
 
 import holotrace
 from drawing import US, draw
+from holotrace.core.schema import filled
 from holotrace.core.tables import MODULES
 from holotrace.core.trace import RankTrace
 from holotrace.diagnosis.job.candidates import when
@@ -99,3 +100,13 @@ def test_without_programs_a_launch_or_a_step_tells_what_is_whole(known: dict[str
         schema=dict.fromkeys(("device", "start_ns", "launch_ns", "step"), pl.Int64),
     )
     assert xla_whole_runs.is_within(ran, RankTrace(0, {MODULES.name: MODULES.empty()})).to_list() == [is_whole]
+
+
+def test_the_number_of_a_device_may_be_any() -> None:
+    """One beyond 32 bits, of a damaged profile, was an error."""
+    device = 2**40
+    known = {"module": "f", "program": 1, "device": device, "start_ns": 0, "end_ns": 90, "launch_ns": 0, "op_count": 3}
+    runs = pl.DataFrame([known | {"start_ns": at, "end_ns": at + 90} for at in (0, 100, 200)])
+    runs = filled(runs, MODULES.columns)
+    ran = pl.DataFrame({"device": [device], "start_ns": [110]})
+    assert xla_whole_runs.is_within(ran, RankTrace(0, {MODULES.name: runs})).to_list() == [True]

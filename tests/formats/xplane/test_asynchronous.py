@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import holotrace
-from holotrace import Job
+from holotrace import Job, PartialDataWarning
 from xplane_files import Event, Line, Plane, space
 
 US = 1_000_000  # in ps
@@ -106,6 +106,21 @@ def test_a_run_that_the_clock_of_the_host_cut_to_nothing_takes_what_the_device_m
     job = drawn(tmp_path, ops, [])
     assert job.hlo_ops().select("op_count", "self_ns").row(0) == (2, 6_000)
     assert job.kernels().select("count", "sum_ns", "max_ns").row(0) == (2, 6_000, 3_000)
+
+
+@pytest.mark.parametrize("measured", [2**63 - 1, 2**64 - 5])
+def test_a_time_by_the_devices_clock_that_is_longer_than_any_recording_is_told(tmp_path: Path, measured: int) -> None:
+    """Operations took minus 106 days by themselves."""
+    ops = [
+        op("while.1", "while", 0, 20),
+        op("fusion.1", "loop fusion", 2, 8, device_duration_ps=measured),
+    ]
+    job = drawn(tmp_path, ops, [])
+    with pytest.warns(PartialDataWarning):
+        operations = job.hlo_ops()
+    assert dict(operations.select("name", "self_ns").iter_rows()) == {"while.1": 12_000, "fusion.1": 8_000}
+    assert operations["share_ratio"].to_list() == pytest.approx([0.6, 0.4])
+    assert dict(job.problems().select("problem", "count").iter_rows())["duration over a week"] == 1
 
 
 def test_a_loop_takes_for_itself_what_the_device_measured_beyond_the_operations_inside_it(tmp_path: Path) -> None:

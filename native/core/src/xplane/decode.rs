@@ -175,6 +175,10 @@ fn event(bytes: &[u8], origin: u64, dictionary: &Dictionary, part: &mut Part, sl
                     }
                 };
                 let Some(key) = dictionary.key(stat.key) else { continue };
+                if key.is_duration && !dictionary.is_possible(stat.value) {
+                    part.problems.add(Problem::AbsurdDuration, origin, &[]);
+                    continue;
+                }
                 if let Some(column) = part.stats.get_mut(key.column as usize) {
                     dictionary.keep(column, row, &stat);
                 }

@@ -131,6 +131,7 @@ fn dictionary_keys(
             column: column.map_or(NONE, |at| at as u32),
             is_internal,
             is_operation: name == b"hlo_op",
+            is_duration: name == b"device_duration_ps",
         });
     }
     Ok((keys, IdMap::of_rows(ids.into_iter())))

@@ -2,6 +2,7 @@
 
 use crate::columns::arg_column::{ArgColumn, ArgValues};
 use crate::columns::id_map::IdMap;
+use crate::trace_event::kineto::MAX_DURATION_NS;
 use crate::xplane::protobuf::{Fields, Malformed, Value};
 use crate::xplane::schema::x_stat;
 use crate::xplane::space::{PlaneStat, Space};
@@ -15,6 +16,8 @@ pub struct Key {
     pub is_internal: bool,
     /// Only operations of a device have it; their arguments have columns of their own.
     pub is_operation: bool,
+    /// How many picoseconds something took.
+    pub is_duration: bool,
 }
 
 /// What the ids in a plane's events mean.
@@ -107,6 +110,11 @@ impl Dictionary {
         if is_kept.is_some() {
             column.rows.push(row);
         }
+    }
+
+    /// Whether so many picoseconds are no longer than any recording.
+    pub fn is_possible(&self, picoseconds: StatValue<'_>) -> bool {
+        self.whole(picoseconds).is_some_and(|value| (0..=MAX_DURATION_NS * 1000).contains(&value))
     }
 
     /// A whole number; ids of 64 bits keep their bits.

@@ -160,7 +160,7 @@ def _of_rank(computed: pl.DataFrame, late: pl.DataFrame, job: Job, *, go_apart: 
     if late_ns <= job.floor_ns or total(dearest["time_ns"]) < NAMED_RATIO * late_ns:
         return
     # What ranks are to a job, devices are to their rank.
-    peers = computed.with_columns(row=pl.lit(account.WORK), rank=pl.col("device").cast(pl.Int32))
+    peers = computed.with_columns(row=pl.lit(account.WORK), rank=pl.col("device").cast(pl.Int64))
     kinds = equal_work.by_kind(replace(job, rows=peers, ranks=tuple(peers["rank"].unique().sort())))
     for device, own_late_ns in dearest.filter(pl.col("time_ns") > job.floor_ns).iter_rows():
         if found := _of_device(device, own_late_ns, kinds, late, job, go_apart=go_apart):

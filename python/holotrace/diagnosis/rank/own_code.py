@@ -120,7 +120,8 @@ def launching(parts: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
         return parts
     name, ids = most.select("name", "event_id").row(0)
     launched = work["launch_ns"].drop_nulls().sort()
-    if part_within(launched, calls.filter(pl.col("name") == name)) >= _WHOLE_RATIO:
+    # What all is launched in says nothing of some of it.
+    if launched.is_empty() or part_within(launched, calls.filter(pl.col("name") == name)) >= _WHOLE_RATIO:
         return parts
     is_its = (pl.col("cause") == LAUNCH) & pl.col("responsible").is_null() & pl.col("event_id").is_in(ids)
     return parts.with_columns(responsible=pl.when(is_its).then(pl.lit(name)).otherwise("responsible"))

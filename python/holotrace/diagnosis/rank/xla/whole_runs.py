@@ -27,7 +27,9 @@ def is_within(ran: pl.DataFrame, rank: RankTrace) -> pl.Series:
     if rank.count(_RUNS) == 0:
         is_told = min(ran["launch_ns"].null_count(), ran["step"].null_count()) < ran.height
         return pl.repeat(is_told, ran.height, eager=True).alias("is_within")
-    known = ran.select("device", "start_ns").join(rank.cached(_bounds), on="device", how="left", maintain_order="left")
+    known = ran.select(pl.col("device").cast(pl.Int64), "start_ns").join(
+        rank.cached(_bounds), on="device", how="left", maintain_order="left"
+    )
     is_inside = (pl.col("start_ns") >= pl.col("since_ns")) & (pl.col("start_ns") < pl.col("until_ns"))
     within: pl.Series = known.select(is_inside.fill_null(value=False)).to_series()
     return within
@@ -35,7 +37,7 @@ def is_within(ran: pl.DataFrame, rank: RankTrace) -> pl.Series:
 
 def _bounds(rank: RankTrace) -> pl.DataFrame:
     """By device from when until when all programs are whole, ``since_ns`` and ``until_ns``; null if never."""
-    runs = rank[_RUNS].with_columns(pl.col("device").cast(pl.Int32))
+    runs = rank[_RUNS]
     begun, over = pl.col("start_ns"), pl.col("end_ns")
     # Devices may do unequal parts of one program, as stages of a pipeline do.
     own = ["module", "program", *DEVICE]
