@@ -43,6 +43,14 @@ def test_rates_are_compared_with_the_peaks_that_the_profile_declares() -> None:
     assert row["caveat"] is None
 
 
+def test_more_bytes_than_can_be_counted_are_not_known() -> None:
+    """Damaged counts of a profile were an exception."""
+    place = {"device": 0, "plane": "/device:TPU:0", "line": "XLA Ops", "name": "op.1", "category": "fusion"}
+    ops = [place | {"start_ns": at, "end_ns": at + 9, "self_ns": 9, "accessed_bytes": 2**62} for at in (0, 10, 20)]
+    rank = RankTrace(0, {"xla_ops": frame(XLA_OPS, ops), "devices": frame(DEVICES, PEAKS)})
+    assert Job.from_ranks({0: rank}).hlo_ops().select("op_count", "accessed_bytes").rows() == [(3, None)]
+
+
 def test_code_that_the_compiler_cannot_count_is_work_that_is_not_known() -> None:
     """A decomposition in a library took most of the time, and all of the time was said to be modelled."""
     place = {"device": 0, "plane": "/device:TPU:0", "line": "XLA Ops", "kind": "compute", "accessed_bytes": 8}

@@ -182,7 +182,8 @@ def hlo_ops(rank: RankTrace, *, by_category: bool = False) -> pl.DataFrame:
     return (
         table.with_columns(
             *(pl.lit(None).alias(name) for name in (*_OF_ONE, *_TOLD) if by_category),
-            accessed_bytes=pl.col("accessed_bytes").round().cast(pl.Int64()),
+            # Damaged counts may be of any size.
+            accessed_bytes=pl.col("accessed_bytes").round().cast(pl.Int64(), strict=False),
             caveat=pl.when("is_wait")
             .then(pl.lit(WAITING))
             .when(pl.col("category").str.ends_with("-start").fill_null(False))
