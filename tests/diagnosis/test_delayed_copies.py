@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import holotrace
+from holotrace.diagnosis.job.candidates import Where, candidate
+from holotrace.diagnosis.words.classes import SYNCHRONIZATION
 from trace_files import write_trace
 
 STEPS, COPY_US, COMPUTE_US, UPDATE_US, WRITES_US = 6, 2_000, 6_000, 300, 4_000
@@ -56,3 +59,22 @@ def test_what_made_a_host_late_has_exposed_the_batches_that_it_sends_later(
     # Nothing could hide the first batch; all others are hidden, as hosts are ahead.
     ideal_us = COPY_US + STEPS * (COMPUTE_US + UPDATE_US)
     assert found["cost_ns"] == pytest.approx(1_000 * (max(queues.values()) - ideal_us), rel=0.05)
+
+
+def test_what_waits_often_does_so_in_the_steps_that_are_told() -> None:
+    """One wait in each of five steps, of which one exposed a copy, was several in that step, and was told."""
+    rows = [
+        {
+            "rank": 0,
+            "step": step,
+            "at_ns": 10 * step,
+            "start_ns": 0,
+            "part_ns": ns,
+            "count": 1,
+            "detail": "",
+            "event_id": 1,
+        }
+        for step, ns in enumerate((1, 1, 900, 1, 1))
+    ]
+    found = candidate(SYNCHRONIZATION, "aten::item", pl.DataFrame(rows), Where((), (2,)))
+    assert found.evidence["count"] == 1

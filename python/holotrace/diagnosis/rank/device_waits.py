@@ -48,19 +48,23 @@ def awaited(rank: RankTrace) -> pl.DataFrame:
 def freeing(rank: RankTrace) -> pl.DataFrame:
     """When threads that freed memory of a device waited for it: until the last of its work that ended meanwhile.
 
-    Returns ``began_ns``, ``returned_ns`` and the ``name`` of the call.
+    Returns ``began_ns``, ``returned_ns``, and the ``event_id`` and ``name`` of the call.
     """
     calls = rank.cached(host_calls)
     names = [name for name in rank.cached(call_names) if name.startswith(ALLOCATING) and "Free" in name]
     if not names:
-        return pl.DataFrame(schema={"began_ns": pl.Int64(), "returned_ns": pl.Int64(), "name": pl.String()})
+        return pl.DataFrame(
+            schema={"began_ns": pl.Int64(), "returned_ns": pl.Int64(), "event_id": pl.UInt32(), "name": pl.String()}
+        )
     frees = calls.filter(among(calls["name"], names)).select(
-        pl.col("name").cast(pl.String), began_ns="start_ns", ended_ns="end_ns"
+        "event_id", pl.col("name").cast(pl.String), began_ns="start_ns", ended_ns="end_ns"
     )
     frees = frees.sort("ended_ns")
     ends = rank[idle_windows.WORK_EVENTS].select(returned_ns="end_ns").sort("returned_ns")
     found = frees.join_asof(ends, left_on="ended_ns", right_on="returned_ns", coalesce=False, check_sortedness=False)
-    return found.filter(pl.col("returned_ns") > pl.col("began_ns")).select("began_ns", "returned_ns", "name")
+    return found.filter(pl.col("returned_ns") > pl.col("began_ns")).select(
+        "began_ns", "returned_ns", "event_id", "name"
+    )
 
 
 def named(waits: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:

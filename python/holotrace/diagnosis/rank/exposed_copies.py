@@ -96,18 +96,21 @@ def _with_delays(copies: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
         strategy="forward",
         check_sortedness=False,
     )
-    longest = pl.col("cause", "responsible").sort_by("lead_ns", descending=True).first()
+    longest = pl.col("cause", "responsible", "event_id").sort_by("lead_ns", descending=True).first()
     before = (
         stops.drop_nulls("place")
         .group_by("place")
         .agg(pl.col("lead_ns").sum(), longest, since_ns=pl.col("returned_ns").min())
     )
     held = prompt.join(
-        before.rename({"cause": "by", "responsible": "whose"}), on="place", how="left", maintain_order="left"
+        before.rename({"cause": "by", "responsible": "whose", "event_id": "stop_id"}),
+        on="place",
+        how="left",
+        maintain_order="left",
     )
     # Until it stands still again, the host has what it lost.
     held = held.with_columns(episode="since_ns").with_columns(
-        pl.col("episode", "since_ns", "lead_ns", "by", "whose").forward_fill()
+        pl.col("episode", "since_ns", "lead_ns", "by", "whose", "stop_id").forward_fill()
     )
     held = held.drop_nulls("episode")
     gaps = rank.cached(host.of_all_devices).found
@@ -115,19 +118,19 @@ def _with_delays(copies: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     hidden_ns = pl.col("time_ns").cum_sum().over("episode") - pl.col("time_ns")
     left_ns = (pl.col("lead_ns") - pl.col("late_ns") - hidden_ns).clip(lower_bound=0)
     delayed = held.hstack([(at - since).alias("late_ns")]).select(
-        "event_id", "by", "whose", delay_ns=pl.min_horizontal("time_ns", left_ns)
+        "event_id", "by", "whose", "stop_id", delay_ns=pl.min_horizontal("time_ns", left_ns)
     )
     split = copies.join(delayed, on="event_id", how="left", maintain_order="left")
     own = split.with_columns(pl.col("time_ns") - pl.col("delay_ns").fill_null(0))
     theirs = split.drop_nulls("delay_ns").with_columns(
-        cause="by", name="whose", time_ns="delay_ns", detail=pl.lit(None, pl.String)
+        cause="by", name="whose", event_id="stop_id", time_ns="delay_ns", detail=pl.lit(None, pl.String)
     )
-    return pl.concat([own, theirs]).filter(pl.col("time_ns") > 0).drop("by", "whose", "delay_ns")
+    return pl.concat([own, theirs]).filter(pl.col("time_ns") > 0).drop("by", "whose", "stop_id", "delay_ns")
 
 
 def _stops(rank: RankTrace) -> pl.DataFrame:
     """What hosts stand still in, with how long they did while their devices worked: what they could be ahead by."""
-    told = ("cause", "responsible", "began_ns", "returned_ns")
+    told = ("event_id", "cause", "responsible", "began_ns", "returned_ns")
     frees = device_waits.freeing(rank).with_columns(cause=pl.lit(ALLOCATOR), responsible="name")
     waits = (lead.long(each)[:, [*told]] for each in (host.named_waits(rank), frees))
     every = pl.concat([rank.cached(host.stalls)[:, [*told]], *waits]).sort("returned_ns", "began_ns")
