@@ -216,7 +216,7 @@ def test_a_rank_that_is_like_others_is_so_though_the_first_of_them_has_more_of_i
     """Beside a rank with a hot table one with a larger batch was compared with nobody."""
     times = {0: (100, 10), 1: (50, 100), 2: (50, 60), 3: (50, 60)}
     work = [
-        {"row": "work", "rank": rank, "name": name, "time_ns": time_ns}
+        {"row": "work", "rank": rank, "name": name, "operator": None, "count": 1, "time_ns": time_ns}
         for rank, of_rank in {**times, 1: (100, 120), 0: (150, 60)}.items()
         for name, time_ns in zip(("lookup", "mm"), of_rank, strict=True)
     ]
@@ -425,8 +425,12 @@ def test_what_all_ranks_do_in_one_step_is_not_what_one_rank_does_in_another() ->
 def test_a_rank_that_does_all_that_others_do_and_more_can_be_compared_with_them(own: float) -> None:
     """A rank whose own kernels took a third of its time was told to run another program, and not named."""
     usual = {"gemm": 70.0, "norm": 30.0}
-    assert same_work._is_alike(usual, usual | {"sort": own}, 0.99)
-    assert not same_work._is_alike(usual, {"gemm": 30.0, "conv": 70.0, "sort": own}, 0.99)
+    first, second, third = (
+        same_work._Work(times, {})
+        for times in (usual, usual | {"sort": own}, {"gemm": 30.0, "conv": 70.0, "sort": own})
+    )
+    assert same_work._is_alike(first, second, 0.99, 0.95)
+    assert not same_work._is_alike(first, third, 0.99, 0.95)
 
 
 @pytest.mark.parametrize(("is_pipeline", "is_told"), [(False, True), (True, False)])
@@ -436,7 +440,7 @@ def test_ranks_with_nearly_the_same_kernels_can_be_compared_where_none_is_a_stag
     """Of two ranks on one CPU the one that computes another batch, too, was told to run another program."""
     kernels = {0: {"gemm": 30, "gelu": 60, "norm": 8, "copy": 2}, 1: {"gemm": 150, "gelu": 15, "norm": 8, "normal": 7}}
     rows = [
-        {"rank": rank, "row": "work", "name": name, "time_ns": time}
+        {"rank": rank, "row": "work", "name": name, "operator": None, "count": 1, "time_ns": time}
         for rank in kernels
         for name, time in kernels[rank].items()
     ]

@@ -30,6 +30,15 @@ def test_waits_in_copies_that_last_are_told_as_copies(cause: str, time_ns: int, 
         assert (found.cause, cost) == (told, 337)
 
 
+@pytest.mark.parametrize(("code", "told"), [("images.py(70): encode", [COPY, PAUSE]), ("loop.py(9): step", [PAUSE])])
+def test_a_loop_that_pauses_does_not_do_so_between_the_copies_of_what_it_has_made(code: str, told: list[str]) -> None:
+    """What the scheduler of denoising steps took was told with, and as, the copy of the images, with twice its cost."""
+    copy = replace(COPIES, evidence={"called_in": code})
+    pause = replace(COPIES, cause=PAUSE, responsible="loop.py(9): step", detail="loop.py(9): step < main.py(1): main")
+    found = one_cause.with_copies([(copy, 262), (pause, 298)], MEETINGS)
+    assert [each.cause for each, _ in found] == told
+
+
 def test_what_some_have_beyond_others_is_in_order() -> None:
     """Which of two causes that cost as much was told first, and which names the other, changed from run to run."""
     rows = [(cause, key, 0, step, 5) for cause in "abcdefgh" for key in "uvwxyz" for step in (1, 2, 3)]

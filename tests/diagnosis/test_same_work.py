@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import holotrace
+from holotrace.diagnosis.job import same_work
+from holotrace.diagnosis.job.candidates import Job
 from trace_files import write_trace
 
 TURNS, COMPUTED_US, MOVED_US = 12, 100.0, 20.0
@@ -61,3 +64,19 @@ def test_a_slow_device_is_told_from_those_of_its_replica(tmp_path: Path, busier_
     # Half of the ranks are in that replica.
     expected_us = TURNS * BLOCKS[busier_is_slow] * 3 * 0.2 * COMPUTED_US / 2
     assert cause["cost_ns"] == pytest.approx(1_000 * expected_us, rel=0.05)
+
+
+@pytest.mark.parametrize(("is_pipeline", "is_told"), [(False, True), (True, False)])
+def test_ranks_that_call_the_same_operators_can_be_compared_though_other_shapes_have_other_kernels(
+    is_pipeline: bool, is_told: bool
+) -> None:
+    """A rank with half as many samples again had other kernels for all its products, and was compared with nobody."""
+    times = {0: {"mm_64": 40, "mm_128": 40, "norm": 20}, 1: {"mm_96": 60, "mm_192": 60, "norm": 30}}
+    rows = [
+        {"rank": rank, "row": "work", "name": name, "operator": operator, "count": 12, "time_ns": time}
+        for rank, of_rank in times.items()
+        for (name, time), operator in zip(of_rank.items(), ("aten::mm", "aten::mm", "aten::norm"), strict=True)
+    ]
+    visits = pl.DataFrame({"match": 0, "rank": [0, 1], "collective": ["send/recv" if is_pipeline else "allreduce"] * 2})
+    groups = same_work.alike(Job(pl.DataFrame(rows), visits, (0, 1), floor_ns=1))
+    assert [group.ranks for group in groups] == ([(0, 1)] if is_told else [(0,), (1,)])

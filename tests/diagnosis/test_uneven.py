@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 
 import polars as pl
@@ -9,10 +10,11 @@ import pytest
 
 from holotrace.diagnosis.job import segments, uneven
 from holotrace.diagnosis.job.candidates import Candidate, Job
-from holotrace.diagnosis.words.classes import SLOW_DEVICE, UNEVEN_WORK
+from holotrace.diagnosis.words.classes import EXPERTS, SLOW_DEVICE, UNEVEN_WORK
 
 # What each rank computes in each step, in ns.
 TURNS = {0: (120, 80, 120, 80), 1: (80, 120, 80, 120)}
+LOOKUP = "fbgemm::split_embedding_codegen_forward_unweighted_cuda"
 EVEN = {0: (100, 100, 100, 100), 1: (100, 100, 100, 100)}
 
 
@@ -20,6 +22,7 @@ def told(
     of_segments: Mapping[int, tuple[int, ...]],
     of_kernels: Mapping[int, tuple[int, ...]],
     beside: Mapping[int, tuple[int, ...]] | None = None,
+    operator: str = "aten::mm",
 ) -> list[Candidate]:
     """The causes of a job whose ranks compute so long in each step, by meetings and by kernels.
 
@@ -27,12 +30,18 @@ def told(
         of_segments: By meetings.
         of_kernels: By kernels.
         beside: The steps in which ranks communicate beside what they compute; none by default.
+        operator: What computes; but for the default ranks send each other as much as they compute.
     """
+    is_exchange = operator != "aten::mm"
     rows = [
         {"row": row, "rank": rank, "step": step, "start_ns": 1_000 * step, "at_ns": 1_000 * step + 200, "time_ns": ns}
-        | {"name": "gemm", "operator": "aten::mm", "detail": "[8, 1, 1]|[1, 1, 1]|[[8, 8]]", "count": 1, "event_id": 1}
+        | {"name": "gemm", "operator": name, "detail": "[8, 1, 1]|[1, 1, 1]|[[8, 8]]", "count": 1, "event_id": 1}
         | {"beside_ns": ns if is_beside else 0, "beside_count": int(is_beside), "cause": None}
-        for row, times in (("segment", of_segments), ("work", of_kernels))
+        for row, name, times in (
+            ("segment", operator, of_segments),
+            ("work", operator, of_kernels),
+            *([("work", "aten::norm", dict.fromkeys(of_kernels, (50,) * 4))] if is_exchange else []),
+        )
         for rank, of_steps in times.items()
         for step, ns in enumerate(of_steps)
         for is_beside in [step in (beside or {}).get(rank, ())]
@@ -40,7 +49,8 @@ def told(
     visits = pl.DataFrame(
         [
             {"match": step, "rank": rank, "arrival_ns": at, "left_ns": at, "clock_offset_ns": 0, "time_ns": 1}
-            | {"collective": "allreduce", "element_count": 8}
+            | {"collective": "all_to_allv" if is_exchange else "allreduce"}
+            | {"element_count": of_segments[rank][step] if is_exchange else 8}
             for step in range(len(of_segments[0]))
             for rank in of_segments
             for at in [1_000 * step + 200]
@@ -55,6 +65,23 @@ def told(
 def test_ranks_take_turns_only_if_their_kernels_do(of_kernels: dict[int, tuple[int, ...]], causes: list[str]) -> None:
     """Two ranks that computed alike were told to take unequally long, as one lagged further behind its host."""
     assert [each.cause for each in told(TURNS, of_kernels)] == causes
+
+
+@pytest.mark.parametrize(("operator", "cause"), [("aten::_grouped_mm", EXPERTS), (LOOKUP, UNEVEN_WORK)])
+def test_what_is_looked_up_in_tables_of_other_ranks_in_turns_is_not_of_experts(operator: str, cause: str) -> None:
+    """Ranks of a recommender that had more indices now and then were told to have experts with more tokens."""
+    (turns,) = told(TURNS, TURNS, operator=operator)
+    assert turns.cause == cause
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.2])
+def test_a_rank_is_named_only_beyond_what_comes_about_by_chance(factor: float) -> None:
+    """Beside a slow device others had more work that they had by chance, or all had uneven work instead of it."""
+    chance = random.Random(3)
+    times = {rank: tuple(round(chance.gauss(5_000, 250)) for _ in range(5)) for rank in range(8)}
+    times[1] = tuple(round(factor * ns) for ns in times[1])
+    found = [(each.cause, each.ranks) for each in told(times, times)]
+    assert [each for each in found if each[1]] == ([(SLOW_DEVICE, (1,))] if factor > 1 else [])
 
 
 def test_what_waits_for_others_beside_it_slows_down_is_no_slow_device() -> None:

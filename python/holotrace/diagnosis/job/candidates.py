@@ -118,6 +118,7 @@ def candidate(
     removed = _removed(parts)
     launched = _removed(parts.drop_nulls("end_ns"), "end_ns") if of_hosts and "end_ns" in parts.columns else {}
     caller = called_in(parts, "part_ns")
+    in_these = parts.filter(pl.col("step").is_in(where.steps)) if where.steps and "step" in parts.columns else parts
     return Candidate(
         cause,
         Change(removed=removed, of_hosts=removed if of_hosts else {}, launched=launched),
@@ -128,7 +129,7 @@ def candidate(
         worst["rank"],
         worst["event_id"],
         worst["start_ns"],
-        {"time_ns": int(parts["part_ns"].sum()), "count": int(parts["count"].sum()), **caller, **evidence},
+        {"time_ns": int(parts["part_ns"].sum()), "count": int(in_these["count"].sum()), **caller, **evidence},
     )
 
 

@@ -60,7 +60,7 @@ def causes(
     even = _balanced(beyond)
     where = Where((), when(even, "beyond_ns"))
     values = {IS_EQUAL: True} if sizes.are_known(kinds_in_turn) and is_equal(kinds_in_turn, ranks) else {}
-    if tokens.are_more(job, ranks, in_turns=True) and sizes.has_equal_work(kinds_in_turn):
+    if tokens.are_of(name) and tokens.are_more(job, ranks, in_turns=True) and sizes.has_equal_work(kinds_in_turn):
         found = candidate(EXPERTS, name, tokens.level(segments), where, kernel=kernel, **values)
         yield tokens.with_exchanges(found, job)
     else:

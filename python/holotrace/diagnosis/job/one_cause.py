@@ -139,9 +139,15 @@ def _is_beside(part: Candidate, copy: Candidate) -> bool:
     if (part.ranks, part.steps) != (copy.ranks, copy.steps):
         return False
     if part.cause != SYNCHRONIZATION:
-        return part.cause in (PAUSE, UNRECORDED)
+        return part.cause in (PAUSE, UNRECORDED) and not _is_elsewhere(part, copy)
     callers = {candidate.evidence[CALLED_IN] for candidate in (part, copy) if CALLED_IN in candidate.evidence}
     return re.search(_COPIES, part.responsible or "") is not None and len(callers) < 2
+
+
+def _is_elsewhere(pause: Candidate, copy: Candidate) -> bool:
+    """Whether other code of the program pauses than copies, as a loop does whose result is copied once it has ended."""
+    copying = copy.evidence.get(CALLED_IN)
+    return copying is not None and pause.detail is not None and copying not in pause.detail.split(" < ")
 
 
 def with_launches(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[Candidate, int]]:

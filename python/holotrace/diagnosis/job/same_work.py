@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import polars as pl
@@ -21,8 +22,18 @@ _SAME_RATIO = 0.99
 _NEARLY_SAME_RATIO = 0.9
 # Of what the one with less to do computes, another does so much, if it does the same and more.
 _ALL_RATIO = 0.9
+# Where no stage sends to another, ranks whose calls are of the same operators by so much run the same program.
+_SAME_CALLS_RATIO = 0.95
 # So many ranks of a group tell what it computes.
 _FEW_RANKS = 3
+
+
+@dataclass(frozen=True)
+class _Work:
+    """How long each kernel takes a rank, and how many each operator launches."""
+
+    times: dict[str, float]
+    calls: dict[str, float]
 
 
 def alike(job: Job) -> list[Job]:
@@ -30,19 +41,18 @@ def alike(job: Job) -> list[Job]:
 
     Nor can replicas that never meet, each of which has its own requests to serve, where several ranks are one.
     """
-    work = job.of(account.WORK).group_by("rank", "name").agg(pl.col("time_ns").sum()).sort("rank", "name")
-    times: dict[int, dict[str, float]] = {}
-    for rank, name, time in work.iter_rows():
-        times.setdefault(rank, {})[name] = time
-    same_ratio = _SAME_RATIO if are_stages(job, job.ranks) else _NEARLY_SAME_RATIO
+    works, are_of_stages = _works(job), are_stages(job, job.ranks)
+    same_ratio = _SAME_RATIO if are_of_stages else _NEARLY_SAME_RATIO
+    same_calls_ratio = math.inf if are_of_stages else _SAME_CALLS_RATIO
+    is_alike = partial(_is_alike, same_ratio=same_ratio, same_calls_ratio=same_calls_ratio)
     groups: list[list[int]] = []
-    for rank, own in times.items():
-        group = next((group for group in groups if _is_alike(own, times[group[0]], same_ratio)), None)
+    for rank, own in works.items():
+        group = next((group for group in groups if is_alike(own, works[group[0]])), None)
         if group is None:
             groups.append([rank])
         else:
             group.append(rank)
-    groups = _with_alone(groups, times, same_ratio)
+    groups = _with_alone(groups, works, is_alike)
     replicas = meetings.groups(job.ranks, job.visits)
     if all(len(replica) > 1 for replica in replicas):
         groups = sorted(sorted(both) for group in groups for replica in replicas if (both := replica & {*group}))
@@ -51,14 +61,24 @@ def alike(job: Job) -> list[Job]:
     return [replace(job, ranks=tuple(g), rows=job.rows.filter(pl.col("rank").is_in(g))) for g in groups]
 
 
+def _works(job: Job) -> dict[int, _Work]:
+    work = job.of(account.WORK)
+    found: dict[int, _Work] = {}
+    for key, column in (("name", "time_ns"), ("operator", "count")):
+        sums = work.drop_nulls(key).group_by("rank", key).agg(pl.col(column).sum()).sort("rank", key)
+        for rank, name, value in sums.iter_rows():
+            known = found.setdefault(rank, _Work({}, {}))
+            {"name": known.times, "operator": known.calls}[key][name] = value
+    return found
+
+
 def _with_alone(
-    groups: list[list[int]], times: Mapping[int, Mapping[str, float]], same_ratio: float
+    groups: list[list[int]], works: Mapping[int, _Work], is_alike: Callable[[_Work, _Work], bool]
 ) -> list[list[int]]:
     """The groups, a rank that is alone among those that it is like: the first of them may have more work of its own."""
     together = [[*group] for group in groups if len(group) > 1]
     for (rank,) in (group for group in groups if len(group) == 1):
-        is_like = partial(_is_alike, times[rank], same_ratio=same_ratio)
-        of_all = (each for each in together if any(is_like(times[other]) for other in each[:_FEW_RANKS]))
+        of_all = (each for each in together if any(is_alike(works[rank], works[other]) for other in each[:_FEW_RANKS]))
         if (found := next(of_all, None)) is None:
             together.append([rank])
         else:
@@ -66,17 +86,25 @@ def _with_alone(
     return sorted(sorted(group) for group in together)
 
 
-def _is_alike(one: Mapping[str, float], other: Mapping[str, float], same_ratio: float) -> bool:
+def _is_alike(one: _Work, other: _Work, same_ratio: float, same_calls_ratio: float) -> bool:
     """Whether two ranks compute the same, by the time that each kernel takes them.
 
     They do so in the same parts, or by the same kernels, which one has more calls of; or one does all that the other
-    does, and something else.
+    does, and something else. Other shapes may have other kernels: then the operators that were called tell.
     """
-    shares = [{name: time / max(1.0, sum(times.values())) for name, time in times.items()} for times in (one, other)]
-    first, second = shares
+    first, second = (_shares(each.times) for each in (one, other))
     known = min(sum(share for name, share in a.items() if name in b) for a, b in ((first, second), (second, first)))
-    less = min(sum(one.values()), sum(other.values()))
-    return common(first, second) > COMMON_RATIO or known > same_ratio or common(one, other) > _ALL_RATIO * less
+    less = min(sum(one.times.values()), sum(other.times.values()))
+    return (
+        common(first, second) > COMMON_RATIO
+        or known > same_ratio
+        or common(one.times, other.times) > _ALL_RATIO * less
+        or common(_shares(one.calls), _shares(other.calls)) > same_calls_ratio
+    )
+
+
+def _shares(values: Mapping[str, float]) -> dict[str, float]:
+    return {name: value / max(1.0, sum(values.values())) for name, value in values.items()}
 
 
 def common(one: Mapping[str, float], other: Mapping[str, float]) -> float:

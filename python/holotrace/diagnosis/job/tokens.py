@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,8 +13,15 @@ from holotrace.diagnosis.job.equal_work import KIND, lower
 
 # Tokens that a rank of experts gets beyond the others' show in its all-to-all by at least this.
 _MORE_TOKENS_RATIO = 1.1
+# Tables that are spread over ranks are no experts, and a lookup is no product.
+_LOOKUP = "(?i)embedding"
 # Kinds that ranks have in different numbers.
 _DIFFERS = (pl.col("count") != pl.col("usual_count")).any().over(*KIND)
+
+
+def are_of(operator: str | None) -> bool:
+    """Whether what takes some ranks longer than others may be what experts do with their tokens."""
+    return not re.search(_LOOKUP, operator or "")
 
 
 def are_more(job: Job, ranks: tuple[int, ...], *, in_turns: bool) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
@@ -38,9 +37,10 @@ from holotrace.diagnosis.job.segments import beyond_ratio, met, placed, until_on
 from holotrace.diagnosis.rank import account
 from holotrace.diagnosis.words.classes import EXPERTS, MORE_WORK, PIPELINE, SLOW_DEVICE
 
-_LOOKUP = "(?i)embedding"
 # A rank that is named has so much of what the worst has.
 _OF_MOST_RATIO = 0.1
+# So many ranks and steps tell what comes about by chance: nearly all are within so many times of what one differs by.
+_FEW_RANKS, _FEW_STEPS, _BY_CHANCE = 4, 3, 4.0
 # Stages that do no more than so many different things, as a forward and a backward pass, may do unequal work in them.
 _FEW_KINDS = 2
 # Of what a rank has beyond others in one step it has so much in any, if it has it in all.
@@ -80,12 +80,14 @@ def _among(job: Job, whole: Job) -> Iterator[Candidate]:
     kinds = by_kind(job)
     those = _above_noise(who(beyond, "beyond_ns"), beyond, job.floor_ns)
     complete = beyond.filter(~pl.col("rank").is_in(with_lost_kernels(kinds)))
-    turns = in_turns.who_takes(complete) or (those if len(those) > len(job.ranks) / 2 else ())
+    certain = _beyond_chance(those, beyond)
+    half = len(job.ranks) / 2
+    turns = in_turns.who_takes(complete) or (those if len(those) > half and not 0 < len(certain) <= half else ())
     if turns:
         yield from in_turns.causes(job, turns, segments, complete, kinds)
         return
     slowed_ns = slowed.beyond_others_ns(job)
-    borne_out = (rank for rank in those if _is_borne_out(rank, kinds, beyond, slowed_ns[rank]))
+    borne_out = (rank for rank in certain if _is_borne_out(rank, kinds, beyond, slowed_ns[rank]))
     those = tuple(rank for rank in borne_out if _is_apart(rank, kinds, beyond))
     if not those:
         return
@@ -182,6 +184,22 @@ def _above_noise(ranks: Sequence[int], beyond: pl.DataFrame, floor_ns: float) ->
     return tuple(rank for rank in ranks if own[rank] > floor_ns and own[rank] >= _OF_MOST_RATIO * most)
 
 
+def _beyond_chance(ranks: Sequence[int], beyond: pl.DataFrame) -> tuple[int, ...]:
+    """Those of the ranks that are further beyond others, in sum over steps, than ranks are by chance.
+
+    What is looked up in tables, for example, takes each rank longer in one step and less long in the next.
+    """
+    differs_ns = pl.col("time_ns") - pl.col("time_ns").quantile(0.5, "lower").over("step")
+    known = beyond.select("rank", "step", differs_ns=differs_ns)
+    if known["rank"].n_unique() < _FEW_RANKS or known["step"].n_unique() < _FEW_STEPS:
+        return tuple(ranks)
+    sums = known.group_by("rank").agg(
+        pl.col("differs_ns").sum(), spread_ns=pl.col("differs_ns").std() * pl.len().sqrt()
+    )
+    chance_ns = _BY_CHANCE * pl.col("spread_ns").quantile(0.5, "lower")
+    return tuple(sums.filter(pl.col("differs_ns") > chance_ns, pl.col("rank").is_in(ranks))["rank"].sort())
+
+
 def _is_borne_out(rank: int, kinds: pl.DataFrame, beyond: pl.DataFrame, slowed_ns: float) -> bool:
     """Whether the rank's kernels in sum take longer than those of others, and not since they are slowed down.
 
@@ -205,10 +223,8 @@ def _class(job: Job, rank: int, kinds: pl.DataFrame, beyond: pl.DataFrame) -> st
     own = with_others_pooled(kinds, rank)
     if (is_slow(own, ratio) or is_slow_at_some(own)) and not sizes.has_larger_grids(kinds, rank):
         return SLOW_DEVICE
-    # Tables that are spread over ranks are no experts, and a lookup is no product.
-    is_lookup = re.search(_LOOKUP, largest(kinds, (rank,))[0] or "")
     if (
-        not is_lookup
+        tokens.are_of(largest(kinds, (rank,))[0])
         and tokens.are_more(job, (rank,), in_turns=False)
         and sizes.has_equal_work(also_slow.as_fast(kinds, rank))
     ):

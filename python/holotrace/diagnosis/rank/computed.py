@@ -32,10 +32,8 @@ def between_meetings(rank: RankTrace, edges: pl.Series, parts_at: pl.Series) -> 
     spans = spans.with_columns(start_ns=since, end_ns=until).filter(pl.col("start_ns") < pl.col("end_ns"))
     if spans.is_empty():
         return spans.clear()
-    # A step's work is told from the next one's, also where nobody is met in between.
-    begun = ran.group_by("step").agg(pl.col("start_ns").min())["start_ns"]
     ends = pl.Series([spans["start_ns"].min(), spans["end_ns"].max()], dtype=pl.Int64)
-    bounds = distinct(pl.concat([edges, begun, ends, _ends_of(rank, parts_at)])).sort()
+    bounds = distinct(pl.concat([edges, _bounds_of_steps(ran), ends, _ends_of(rank, parts_at)])).sort()
     computed = intervals.covered_between_ns(spans, bounds)
     return pl.DataFrame({"start_ns": bounds[:-1], "at_ns": _ended(spans, bounds), "time_ns": computed}).with_columns(
         step=_steps_of_work(rank, bounds), count=1
@@ -65,6 +63,17 @@ def before_launches(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     bounds = distinct(pl.concat([edges.filter(is_outside), ends])).sort()
     computed = intervals.covered_between_ns(outside, bounds)
     return pl.DataFrame({"start_ns": bounds[:-1], "at_ns": _ended(outside, bounds), "time_ns": computed, "count": 1})
+
+
+def _bounds_of_steps(ran: pl.DataFrame) -> pl.Series:
+    """Where a step's work is told from the next one's, also where nobody is met in between.
+
+    A batch may be got ready in one queue while another has work of the step before, which is told from the next step's
+    where it ends.
+    """
+    steps = ran.group_by("step").agg(pl.col("start_ns").min(), pl.col("end_ns").max()).sort("start_ns")
+    lasted = steps.filter(pl.col("end_ns") > pl.col("start_ns").shift(-1))["end_ns"]
+    return pl.concat([steps["start_ns"], lasted])
 
 
 def _of_longest(ran: pl.DataFrame) -> pl.DataFrame:

@@ -37,7 +37,7 @@ def awaited(rank: RankTrace) -> pl.DataFrame:
     calls = rank.cached(host_calls)
     frees = freeing(rank)
     waits = of_calls(calls, rank)[:, ["began_ns", "returned_ns"]]
-    waits = waits if frees.is_empty() else pl.concat([waits, frees]).sort("returned_ns")
+    waits = waits if frees.is_empty() else pl.concat([waits, frees[:, waits.columns]]).sort("returned_ns")
     if not rank.computes_on_host:
         return waits
     found = exchange_waits.of_calls(calls, rank[idle_windows.WORK_EVENTS])
@@ -46,15 +46,25 @@ def awaited(rank: RankTrace) -> pl.DataFrame:
 
 
 def freeing(rank: RankTrace) -> pl.DataFrame:
-    """When threads that freed memory of a device waited for it: until the last of its work that ended meanwhile."""
+    """When threads that freed memory of a device waited for it: until the last of its work that ended meanwhile.
+
+    Returns ``began_ns``, ``returned_ns``, and the ``event_id`` and ``name`` of the call.
+    """
     calls = rank.cached(host_calls)
     names = [name for name in rank.cached(call_names) if name.startswith(ALLOCATING) and "Free" in name]
     if not names:
-        return pl.DataFrame(schema={"began_ns": pl.Int64(), "returned_ns": pl.Int64()})
-    frees = calls.filter(among(calls["name"], names)).select(began_ns="start_ns", ended_ns="end_ns").sort("ended_ns")
+        return pl.DataFrame(
+            schema={"began_ns": pl.Int64(), "returned_ns": pl.Int64(), "event_id": pl.UInt32(), "name": pl.String()}
+        )
+    frees = calls.filter(among(calls["name"], names)).select(
+        "event_id", pl.col("name").cast(pl.String), began_ns="start_ns", ended_ns="end_ns"
+    )
+    frees = frees.sort("ended_ns")
     ends = rank[idle_windows.WORK_EVENTS].select(returned_ns="end_ns").sort("returned_ns")
     found = frees.join_asof(ends, left_on="ended_ns", right_on="returned_ns", coalesce=False, check_sortedness=False)
-    return found.filter(pl.col("returned_ns") > pl.col("began_ns")).select("began_ns", "returned_ns")
+    return found.filter(pl.col("returned_ns") > pl.col("began_ns")).select(
+        "began_ns", "returned_ns", "event_id", "name"
+    )
 
 
 def named(waits: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:

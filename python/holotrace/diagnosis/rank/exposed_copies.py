@@ -9,12 +9,12 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, intervals
 from holotrace.derive.kernel_kinds import MEMORY
 from holotrace.derive.steps import is_from_before
-from holotrace.diagnosis.rank import host, idle_windows, kernels, own_code
-from holotrace.diagnosis.rank.calls import contexts
+from holotrace.diagnosis.rank import device_waits, host, idle_windows, kernels, lead, open_calls, own_code
+from holotrace.diagnosis.rank.calls import contexts, host_calls
 from holotrace.diagnosis.rank.xla import gaps as xla_gaps
 from holotrace.diagnosis.rank.xla import sent as xla_sent
 from holotrace.diagnosis.rank.xla import slow_work as xla_slow_work
-from holotrace.diagnosis.words.classes import COPY
+from holotrace.diagnosis.words.classes import ALLOCATOR, COPY
 
 # What a device copies within itself is work, as a graph of CUDA does in memcpy128 and memcpy32_post.
 _WITHIN = r"(?i)DtoD|Device -> Device|memset|^memcpy\d|^copy(\.\w+)*$"
@@ -82,19 +82,62 @@ def _with_cut_off(copies: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
 def _with_delays(copies: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     """The copies, and as rows of their own what of them would be hidden had the host not stood still before them.
 
-    A copy in a queue of its own begins when it is launched: earlier by as long as the host stood still, which hides it
-    if the device had work for a part of that.
+    A copy in a queue of its own begins when it is launched: earlier by as long as the host stood still while its device
+    worked, which hides it. What the device had to wait for meanwhile is that much less of a lead.
     """
     beside = copies.join(idle_windows.in_computing_queues(rank[host.WORK_EVENTS]), on="event_id", how="anti")
-    lasted = pl.col("returned_ns") - pl.col("began_ns")
-    stood = rank.cached(host.stalls).sort("share_ns", "event_id", descending=[True, False])
-    by = stood.unique("end_ns", keep="first").select(
-        start_ns="end_ns", by="cause", whose="responsible", lead_ns=lasted - pl.col("share_ns")
+    launched_ns = open_calls.looked_up(rank.cached(host_calls), beside["launch_id"], "end_ns")["end_ns"]
+    is_prompt = beside["start_ns"] - launched_ns <= idle_windows.PROMPT_NS
+    prompt = beside.filter(is_prompt).sort("launch_ns").with_row_index("place")
+    stops = _stops(rank).join_asof(
+        prompt.select("place", "launch_ns"),
+        left_on="returned_ns",
+        right_on="launch_ns",
+        strategy="forward",
+        check_sortedness=False,
     )
-    delayed = beside.join(by, on="start_ns").select(
-        "event_id", "by", "whose", delay_ns=pl.min_horizontal("time_ns", "lead_ns").clip(lower_bound=0)
+    longest = pl.col("cause", "responsible", "event_id").sort_by("lead_ns", descending=True).first()
+    before = (
+        stops.drop_nulls("place")
+        .group_by("place")
+        .agg(pl.col("lead_ns").sum(), longest, since_ns=pl.col("returned_ns").min())
+    )
+    held = prompt.join(
+        before.rename({"cause": "by", "responsible": "whose", "event_id": "stop_id"}),
+        on="place",
+        how="left",
+        maintain_order="left",
+    )
+    # Until it stands still again, the host has what it lost.
+    held = held.with_columns(episode="since_ns").with_columns(
+        pl.col("episode", "since_ns", "lead_ns", "by", "whose", "stop_id").forward_fill()
+    )
+    held = held.drop_nulls("episode")
+    gaps = rank.cached(host.of_all_devices).found
+    at, since = (intervals.covered_before_ns(gaps, held[name]) for name in ("start_ns", "since_ns"))
+    hidden_ns = pl.col("time_ns").cum_sum().over("episode") - pl.col("time_ns")
+    left_ns = (pl.col("lead_ns") - pl.col("late_ns") - hidden_ns).clip(lower_bound=0)
+    delayed = held.hstack([(at - since).alias("late_ns")]).select(
+        "event_id", "by", "whose", "stop_id", delay_ns=pl.min_horizontal("time_ns", left_ns)
     )
     split = copies.join(delayed, on="event_id", how="left", maintain_order="left")
     own = split.with_columns(pl.col("time_ns") - pl.col("delay_ns").fill_null(0))
-    theirs = split.drop_nulls("delay_ns").with_columns(cause="by", name="whose", time_ns="delay_ns")
-    return pl.concat([own, theirs]).filter(pl.col("time_ns") > 0).drop("by", "whose", "delay_ns")
+    theirs = split.drop_nulls("delay_ns").with_columns(
+        cause="by", name="whose", event_id="stop_id", time_ns="delay_ns", detail=pl.lit(None, pl.String)
+    )
+    return pl.concat([own, theirs]).filter(pl.col("time_ns") > 0).drop("by", "whose", "stop_id", "delay_ns")
+
+
+def _stops(rank: RankTrace) -> pl.DataFrame:
+    """What hosts stand still in, with how long they did while their devices worked: what they could be ahead by."""
+    told = ("event_id", "cause", "responsible", "began_ns", "returned_ns")
+    frees = device_waits.freeing(rank).with_columns(cause=pl.lit(ALLOCATOR), responsible="name")
+    waits = (lead.long(each)[:, [*told]] for each in (host.named_waits(rank), frees))
+    every = pl.concat([rank.cached(host.stalls)[:, [*told]], *waits]).sort("returned_ns", "began_ns")
+    # Of what is within another none counts twice.
+    began_ns = pl.max_horizontal("began_ns", pl.col("returned_ns").cum_max().shift(1))
+    spans = every.select(start_ns=began_ns, end_ns="returned_ns").with_columns(pl.min_horizontal("start_ns", "end_ns"))
+    # What it only copied meanwhile would hide no copy.
+    hiding = rank.cached(busy.of).computing_or_communicating
+    lead_ns = spans["end_ns"] - spans["start_ns"] - intervals.uncovered_ns(spans, hiding)
+    return every.hstack([lead_ns.alias("lead_ns")]).filter(lead_ns > 0)

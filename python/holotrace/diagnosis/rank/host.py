@@ -58,8 +58,6 @@ MIN_GAP_NS = 4_000
 _STALL_NS, _MOST_STALLS = 50_000, 512
 # A synchronisation returns so soon after the device has nothing to do any more.
 _RETURN_NS = 60_000
-# A device begins so soon with what is launched while it has nothing else to do.
-_PROMPT_NS = 10_000
 _SENDING = re.compile(r"HtoD|Host -> Device|HOST_TO_DEVICE")
 # What the next step begins with: reduced gradients, or parameters that were gathered.
 _NEEDED_NEXT = re.compile(r"(?i)reduce|gather")
@@ -164,6 +162,18 @@ def _within_what_stands(shares: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     return told.select(shares.columns)
 
 
+def named_waits(rank: RankTrace) -> pl.DataFrame:
+    """The same as ``of_launching_threads``, each as the cause that it is, but for those of copies to the device."""
+    work = rank[WORK_EVENTS].select("end_ns", is_sent=matching(rank[WORK_EVENTS]["name"], _SENDING)).sort("end_ns")
+    ended = rank.cached(of_launching_threads).join_asof(
+        work, left_on="returned_ns", right_on="end_ns", strategy="backward", check_sortedness=False
+    )
+    waits = ended.filter(~pl.col("is_sent").fill_null(value=False)).with_columns(
+        pl.col("responsible").replace(_READ_BY), cause=pl.lit(SYNCHRONIZATION), when_ns="began_ns"
+    )
+    return _within_what_stands(waits, rank)
+
+
 def of_launching_threads(rank: RankTrace) -> pl.DataFrame:
     """Waits of threads that launch, since the first work that was recorded; not copies to the device."""
     calls = rank.cached(host_calls)
@@ -259,7 +269,7 @@ def held_back(rank: RankTrace, events: pl.Series) -> pl.DataFrame:
     work = rank[WORK_EVENTS][:, ["event_id", "launch_id", "launch_ns", "start_ns"]].lazy().unique("event_id")
     asked = done(events.to_frame("event_id").lazy().join(work, on="event_id", how="left", maintain_order="left"))
     launched = open_calls.looked_up(calls, asked["launch_id"], "end_ns")["end_ns"].alias("launched_ns")
-    is_prompt = pl.col("start_ns") - pl.coalesce("launched_ns", "launch_ns") <= _PROMPT_NS
+    is_prompt = pl.col("start_ns") - pl.coalesce("launched_ns", "launch_ns") <= idle_windows.PROMPT_NS
     found = (
         asked.hstack([launched])
         .lazy()
@@ -324,7 +334,9 @@ def late(rank: RankTrace) -> pl.DataFrame:
         return others.clear()
     calls = rank.cached(host_calls)
     timed = idle_windows.timed(others, calls, rank)
-    is_late = (pl.col("launched_ns") > pl.col("start_ns")) & (pl.col("end_ns") - pl.col("launched_ns") <= _PROMPT_NS)
+    is_late = (pl.col("launched_ns") > pl.col("start_ns")) & (
+        pl.col("end_ns") - pl.col("launched_ns") <= idle_windows.PROMPT_NS
+    )
     waited_for = _waited_for(timed, beside, device_waits.awaited(rank))
     found = timed.filter(is_late, ~pl.col("window").is_in(pl.lit(waited_for).implode()))
     found = _after_the_last(found, beside.filter(pl.col("kind") == COMMUNICATION), rank)

@@ -21,6 +21,8 @@ WORK_EVENTS = DEVICE_EVENTS.only(
     *("event_id", "name", "kind", "device", "stream", "start_ns", "end_ns", "launch_id", "launch_ns")
 )
 READS = (WORK_EVENTS, LAUNCHES.only("launch_id", "device_event_id", "tid"), *rounds.READS, *READ_CALLS)
+# A device begins so soon with what is launched while it has nothing else to do.
+PROMPT_NS = 10_000
 # A device that has nothing to do begins so soon with what is launched, and even its very first work waits for no more
 # than so much of the time before it.
 _SOON_NS, _WAITED_RATIO = 200_000, 0.1
