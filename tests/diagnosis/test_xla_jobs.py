@@ -75,6 +75,12 @@ def test_what_a_read_exposes_is_a_part_of_it(framework: str, tmp_path: Path) -> 
     assert assert_only(truth, found, "synchronization", [0])["responsible"] == "log_loss"
 
 
+def test_a_graph_that_is_cut_off_to_read_a_result_is_computed_twice(tmp_path: Path) -> None:
+    """Only what the device waited for was told, which may be less than half: the step's own graph repeats the rest."""
+    truth, found = causes(tmp_path, replace(ALONE, framework=TORCH, faults=("cut",), cores=1, steps=4))
+    assert assert_only(truth, found, "synchronization", [0])["responsible"] == "log_loss"
+
+
 def test_a_host_all_of_whose_calls_take_longer_is_slow(tmp_path: Path) -> None:
     truth, found = causes(tmp_path, replace(HOSTS, framework=TORCH, faults=("slow-host",), host_ratio=0.2))
     assert_only(truth, found, "slow-host", [truth.fault.host or 0])
