@@ -15,7 +15,7 @@ from drawing import draw
 from holotrace.cli import main
 from holotrace.comparing import COLUMNS
 from holotrace.core.problems import OTHER_STEPS
-from holotrace.core.tables import ANNOTATIONS, DEVICE_EVENTS, EVENTS, STEPS
+from holotrace.core.tables import ANNOTATIONS, DEVICE_EVENTS, EVENTS, MODULES, STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.job import Job
 from trace_files import EVENTS as WRITTEN
@@ -280,6 +280,31 @@ def test_what_was_launched_before_the_recording_is_of_no_step() -> None:
     (row,) = holotrace.compare(before, after, by="program").to_dicts()
     assert (row["before_total_ns"], row["after_total_ns"]) == (6 * US, 9 * US)
     assert (row["before_step_ns"], row["after_step_ns"]) == (3 * US, 3 * US)
+
+
+def test_by_name_it_is_of_no_step_either() -> None:
+    times = {"start_ns": pl.Int64, "end_ns": pl.Int64}
+    events = pl.DataFrame(
+        [
+            (0, "jit_f(1)", "modules", 0, 5),
+            (1, "add.1", "add", 0, 5),
+            (2, "jit_f(1)", "modules", 5, 9),
+            (3, "add.1", "add", 5, 9),
+            (4, "train", "user_annotation", 4, 9),
+        ],
+        schema={"event_id": pl.UInt32, "name": pl.String, "category": pl.String, **times},
+        orient="row",
+    )
+    steps = pl.DataFrame({"step": [1], "start_ns": [4], "end_ns": [9]})
+    ops = events.filter(category="add").select("event_id", step=pl.Series([None, 1]))
+    runs = events.filter(category="modules").select("start_ns", step=pl.Series([None, 1]))
+    known = {EVENTS.name: events, STEPS.name: steps, XLA_OPS.name: ops, MODULES.name: runs}
+    one = Job.from_ranks({0: RankTrace(0, known)})
+    assert rows(holotrace.compare(one, one), "before_total_ns", "before_step_ns") == {
+        "add.1": (9, 4),
+        "jit_f(1)": (9, 4),
+        "train": (5, 5),
+    }
 
 
 def test_two_runs_of_a_capture_differ_by_the_recompilation(tmp_path: Path) -> None:

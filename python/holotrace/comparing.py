@@ -15,7 +15,7 @@ from holotrace.analyses.modules import modules
 from holotrace.analyses.time_breakdown import time_breakdown
 from holotrace.core.problems import CUT, OTHER_STEPS, problem
 from holotrace.core.schema import Column, Table, Unit, conform
-from holotrace.core.tables import ANNOTATIONS, DEVICE_EVENTS, EVENTS, PROBLEMS, STEPS
+from holotrace.core.tables import ANNOTATIONS, DEVICE_EVENTS, EVENTS, MODULES, PROBLEMS, STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import hlo_totals
 from holotrace.derive.steps import launched_in
@@ -56,6 +56,8 @@ _STEP_NUMBER = r"^(ProfilerStep)#\d+$"
 
 One = int | Iterable[int] | None
 By = Literal["name", "module", "cause", "program", "operation", "scope"]
+# What devices of XLA ran.
+_RUNS = (XLA_OPS.only("event_id", "step"), MODULES.only("start_ns", "step"))
 _OF_XLA: tuple[By, ...] = ("program", "operation", "scope")
 
 
@@ -77,7 +79,7 @@ class _Choice:
             return modules.reads
         if self.by in _OF_XLA:
             return (hlo_totals.OPS,)
-        reads: tuple[Table, ...] = (EVENTS.only("event_id", "name", "category", "start_ns", "end_ns"),)
+        reads: tuple[Table, ...] = (EVENTS.only("event_id", "name", "category", "start_ns", "end_ns"), *_RUNS)
         if self.steps is not None or self.device is not None:
             device = ("event_id", "step") if self.steps is not None else ("event_id",)
             reads += (DEVICE_EVENTS.only(*device), ANNOTATIONS.only("event_id", "on_device"))
@@ -364,7 +366,7 @@ class _Part:
 
 def _totals(parts: Sequence[_Part]) -> pl.DataFrame:
     """How often what is told apart ran on ranks, and for how long."""
-    columns = parts[0].rows.columns if parts else [*_KEY, *_COUNTED[:2]]
+    columns = parts[0].rows.columns if parts else [*_KEY, *_COUNTED]
     schema = {name: pl.Int64() if name in _COUNTED else pl.String() for name in columns}
     rows = [part.rows.select(columns).cast(schema) for part in parts]  # type: ignore[arg-type]  # names to types
     keys, counted = ([name for name in columns if (name in _COUNTED) == is_it] for is_it in (False, True))
@@ -426,16 +428,24 @@ def _events(trace: RankTrace, choice: _Choice) -> pl.DataFrame:
             events = events.filter(step.is_in(sorted(choice.steps)))
         if choice.device is not None:
             events = events.filter(on_device == choice.device)
+    lasted, is_own = pl.col("end_ns") - pl.col("start_ns"), ~_is_of_no_step(trace)
     totals = (
         events.filter(pl.col("category").ne_missing(_RECORDING))
         .group_by(_KEY)
-        .agg(count=pl.len(), total_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
+        .agg(count=pl.len(), total_ns=lasted.sum(), own_count=is_own.sum(), own_ns=lasted.filter(is_own).sum())
         .with_columns(pl.col(_KEY).cast(pl.String()))
     )
     if not trace[STEPS].is_empty():
         named = totals.group_by(pl.col("name").str.replace(_STEP_NUMBER, "$1"), "category")
-        totals = named.agg(pl.col("count", "total_ns").sum())
+        totals = named.agg(pl.col(_COUNTED).sum())
     return totals.collect()
+
+
+def _is_of_no_step(trace: RankTrace) -> pl.Expr:
+    """Which events are of devices of XLA that had been launched before the recording: no step of it has these."""
+    ops, runs = (trace[table].filter(pl.col("step").is_null()) for table in _RUNS)
+    is_run = (pl.col("category").cast(pl.String) == MODULES.name) & pl.col("start_ns").is_in(runs["start_ns"].implode())
+    return pl.col("event_id").is_in(ops["event_id"].implode()) | is_run.fill_null(value=False)
 
 
 def _modules(trace: RankTrace, choice: _Choice) -> pl.DataFrame:

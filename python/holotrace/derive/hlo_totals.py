@@ -18,7 +18,9 @@ PROGRAM, OPERATION, SCOPE = "program", "operation", "scope"
 
 
 def totals(ops: pl.DataFrame, by: str) -> pl.DataFrame:
-    """Operations, programs or scopes: ``name``, ``category``, ``module``, ``scope``, ``count``, ``total_ns`` and ``OWN``.
+    """Operations, programs or scopes: ``name``, ``category``, ``module``, ``scope``, and what of each is counted.
+
+    That is ``count``, ``total_ns`` and ``OWN``.
 
     Ids of programs change with every compilation, so that they do not count. Of a scope it is the time of operations in
     it but in no scope inside it; times add up.
