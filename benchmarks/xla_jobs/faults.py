@@ -155,7 +155,8 @@ def can_have(job: Job, kind: str) -> bool:
         and (kind != "exposed" or job.members > 1)
         # PyTorch/XLA collects graphs by running the program's own code, which is launching.
         and (kind not in ("small", "callback", "function-of-all") or job.framework == JAX)
-        and (kind != "cut" or job.framework == TORCH)
+        # A program as a whole may be long since it waits for others.
+        and (kind != "cut" or (job.framework == TORCH and job.records == ALL))
         and (kind not in _OF_TPU or job.accelerator == TPU)
         # Devices that are threads of a host share its cores.
         and ((kind in _OF_HOSTS and kind not in _OF_AHEAD) or job.accelerator != CPU)
