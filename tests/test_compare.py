@@ -15,7 +15,7 @@ from drawing import draw
 from holotrace.cli import main
 from holotrace.comparing import COLUMNS
 from holotrace.core.problems import OTHER_STEPS
-from holotrace.core.tables import ANNOTATIONS, DEVICE_EVENTS, EVENTS, STEPS
+from holotrace.core.tables import ANNOTATIONS, DEVICE_EVENTS, EVENTS, MODULES, STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.job import Job
 from trace_files import EVENTS as WRITTEN
@@ -236,13 +236,75 @@ def test_programs_of_xla_are_compared_by_what_stays_the_same_between_compilation
         "jit_g": (US, US, "same"),
     }
     assert rows(holotrace.compare(before, after, by="operation"), *times) == {
-        "jit_f/fusion": (3 * US, 4 * US, "same"),
-        "jit_f/dot": (2 * US, US, "same"),
+        "jit_f/fusion (mlp/mul)": (3 * US, 4 * US, "same"),
+        "jit_f/dot (attention/dot)": (2 * US, US, "same"),
         "jit_g/add": (US, US, "same"),
     }
     assert rows(holotrace.compare(before, after, by="scope"), *times)["f/mlp"] == (3 * US, 4 * US, "same")
     with pytest.raises(holotrace.UsageError, match="what devices did"):
         holotrace.compare(before, after, by="scope", device=False)
+
+
+def test_operations_of_xla_are_the_same_by_scope_and_number_or_compared_as_all_of_their_name() -> None:
+    """All that a program fuses was one row, which did not change if one operation took longer and others less long."""
+    before = draw("tpu |AABBBC|\nA = fusion.1 @ jit(f)/a/mul\nB = fusion.2 @ jit(f)/a/mul\nC = fusion.3 @ jit(f)/b/add")
+    after = draw("tpu |AAABBC|\nA = fusion.1 @ jit(f)/a/mul\nB = fusion.2 @ jit(f)/a/mul\nC = fusion.9 @ jit(f)/b/add")
+    other = draw("tpu |AAABBC|\nA = fusion.1 @ jit(f)/a/mul\nB = fusion.4 @ jit(f)/a/mul\nC = fusion.9 @ jit(f)/c/add")
+    times = ("before_total_ns", "after_total_ns")
+    assert rows(holotrace.compare(before, after, by="operation"), *times) == {
+        "jit_f/fusion.1 (a/mul)": (2 * US, 3 * US),
+        "jit_f/fusion.2 (a/mul)": (3 * US, 2 * US),
+        "jit_f/fusion (b/add)": (US, US),
+    }
+    assert rows(holotrace.compare(before, other, by="operation"), *times) == {
+        "jit_f/fusion (a/mul)": (5 * US, 5 * US),
+        "jit_f/fusion": (US, US),
+    }
+    new = draw("tpu |AAABBC|\nA = fusion.1 @ jit(f)/a/mul\nB = fusion.2 @ jit(f)/a/mul\nC = dot.3 @ jit(f)/b/add")
+    assert rows(holotrace.compare(before, new, by="operation"), "change")["jit_f/fusion (b/add)"] == ("removed",)
+
+
+def test_without_scopes_operations_are_the_same_by_their_numbers_if_both_jobs_have_the_same_ones() -> None:
+    before, after = draw("tpu |AAB|\nA = fusion.1\nB = fusion.2"), draw("tpu |ABB|\nA = fusion.1\nB = fusion.2")
+    assert set(holotrace.compare(before, after, by="operation")["name"]) == {"jit_f/fusion.1", "jit_f/fusion.2"}
+    lazy = "tpu |AAB|\nA = fusion.1 in SyncTensorsGraph{0}(1)\nB = fusion.{1} in SyncTensorsGraph{0}(1)"
+    # The drawing has no numbers of programs, which those of PyTorch/XLA have.
+    graphs = [draw(lazy.format("", number)) for number in (2, 3)]
+    assert set(holotrace.compare(*graphs, by="operation")["name"]) == {"SyncTensorsGraph/fusion"}
+
+
+def test_what_was_launched_before_the_recording_is_of_no_step() -> None:
+    """Jobs that recorded different numbers of steps seemed to have changed all of their operations."""
+    before = draw("step |...111|\ntpu |AAABBB|\nA = add.1 in f(1)\nB = add.1 in f(1)")
+    after = draw("step |...111222|\ntpu |AAABBBBBB|\nA = add.1 in f(1)\nB = add.1 in f(1)")
+    (row,) = holotrace.compare(before, after, by="program").to_dicts()
+    assert (row["before_total_ns"], row["after_total_ns"]) == (6 * US, 9 * US)
+    assert (row["before_step_ns"], row["after_step_ns"]) == (3 * US, 3 * US)
+
+
+def test_by_name_it_is_of_no_step_either() -> None:
+    times = {"start_ns": pl.Int64, "end_ns": pl.Int64}
+    events = pl.DataFrame(
+        [
+            (0, "jit_f(1)", "modules", 0, 5),
+            (1, "add.1", "add", 0, 5),
+            (2, "jit_f(1)", "modules", 5, 9),
+            (3, "add.1", "add", 5, 9),
+            (4, "train", "user_annotation", 4, 9),
+        ],
+        schema={"event_id": pl.UInt32, "name": pl.String, "category": pl.String, **times},
+        orient="row",
+    )
+    steps = pl.DataFrame({"step": [1], "start_ns": [4], "end_ns": [9]})
+    ops = events.filter(category="add").select("event_id", step=pl.Series([None, 1]))
+    runs = events.filter(category="modules").select("start_ns", step=pl.Series([None, 1]))
+    known = {EVENTS.name: events, STEPS.name: steps, XLA_OPS.name: ops, MODULES.name: runs}
+    one = Job.from_ranks({0: RankTrace(0, known)})
+    assert rows(holotrace.compare(one, one), "before_total_ns", "before_step_ns") == {
+        "add.1": (9, 4),
+        "jit_f(1)": (9, 4),
+        "train": (5, 5),
+    }
 
 
 def test_two_runs_of_a_capture_differ_by_the_recompilation(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from drawing import draw
 from holotrace import sample
 from holotrace.cli import main
 from holotrace.job import Job
-from holotrace.step_changes import same_causes
+from holotrace.step_changes import kernels, same_causes
 
 
 def written(folder: Path, job: Other, fault: Fault | None = None) -> Path:
@@ -415,3 +415,35 @@ def test_the_only_rank_of_each_job_may_have_another_number(tmp_path: Path) -> No
     causes = [side.tables["causes"]["ranks"].to_list() for side in (change.before, change.after)]
     assert causes == [[[0]], [[1]]]
     assert change.verdict == (change.told,)
+
+
+def test_the_operation_of_xla_that_takes_longer_is_named_by_its_scope(tmp_path: Path) -> None:
+    """All that a program fuses was one kernel, of which nobody knows where it is written."""
+    job = xla_jobs.Job(hosts=1, cores=1, steps=4, layers=2, noise=0.002)
+    for faults in ((), ("inefficient",)):
+        xla_jobs.write(tmp_path / str(len(faults)), replace(job, faults=faults))
+    change = holotrace.step_change(tmp_path / "0", tmp_path / "1")
+    (grew,) = (line for line in change.verdict if "kernel" in line)
+    assert grew.startswith("Grew from ")
+    assert grew.endswith("kernel transpose_fusion.25 (loss/transpose), as often as before.")
+
+
+def test_what_is_left_of_a_kernel_is_told_beside_its_operations() -> None:
+    """One operation that took longer, and others that took less long, were one kernel that hardly changed."""
+    names = pl.Series(["fusion.1", "fusion.2", "fusion.3", "dot.4"])
+    known = pl.DataFrame({"name": names, "scope": ["f/a/mul", "f/b/mul", "f/c/mul", None], "module": ["f"] * 4})
+    known = known.with_columns(run_count=2.0, of_hosts=False)
+    sides = [
+        known.with_columns(total_ns=pl.Series(times)) for times in ((50.0, 40.0, 40.0, 9.0), (90.0, 35.0, 35.0, 9.0))
+    ]
+    of_all = [
+        each.group_by(pl.col("name").str.replace(r"\.\d$", "")).agg(
+            pl.col("total_ns", "run_count").sum(), pl.col("of_hosts").any()
+        )
+        for each in sides
+    ]
+    told = kernels.told_apart(kernels.beside(of_all[0], of_all[1]), (sides[0], sides[1]), 9.0)
+    assert told.select("name", "was", "became").rows() == [
+        ("fusion.1 (f/a/mul)", 50.0, 90.0),
+        ("fusion, others", 80.0, 70.0),
+    ]

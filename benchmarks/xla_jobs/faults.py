@@ -90,6 +90,8 @@ KINDS: dict[str, Kind] = {
     "input": Kind("input", "host", _INPUT, 1e3, 90e3),
     "read": Kind("synchronization", "all", _READ, 1, 1),
     "read-often": Kind("synchronization", "all", _READ, 1, 1),
+    # Reads a result of the forward pass before the graph of the step is complete.
+    "cut": Kind("synchronization", "all", _READ, 1, 1),
     "upload": Kind("upload", "all", ("shard_args", "Transfer", "H2D", "device_put", "Linearize"), 1e3, 90e3),
     "result": Kind("synchronization", "all", ("asarray", "save_outputs", "TransferFrom"), 1e3, 60e3),
     "slow-core": Kind("slow-device", "core", ("slow",), 1.02, 1.7),
@@ -116,7 +118,7 @@ KINDS: dict[str, Kind] = {
 
 # Faults of hosts that every kind of device shows, by what it stands still for.
 _OF_HOSTS = (
-    *("recompile", "recompile-often", "input-of-all", "input", "read", "read-often", "result", "slow-host"),
+    *("recompile", "recompile-often", "input-of-all", "input", "read", "read-often", "cut", "result", "slow-host"),
     *("function", "function-of-all", "pause", "collection", "checkpoint", "logging"),
 )
 # What devices show that hosts have no part in.
@@ -132,7 +134,7 @@ _OF_TRAINING = (
     "slow-link",
 )
 # Whoever waits for its devices in each step anyway reads nothing early.
-_OF_AHEAD = ("read", "read-often", "result")
+_OF_AHEAD = ("read", "read-often", "result", "cut")
 # In how many jobs these come not in each step, but in every n-th, or since one.
 _SOMETIMES = ("input-of-all", "input", "function", "function-of-all", "pause", "logging", "upload")
 _SOMETIMES_RATIO = 0.4
@@ -153,6 +155,8 @@ def can_have(job: Job, kind: str) -> bool:
         and (kind != "exposed" or job.members > 1)
         # PyTorch/XLA collects graphs by running the program's own code, which is launching.
         and (kind not in ("small", "callback", "function-of-all") or job.framework == JAX)
+        # A program as a whole may be long since it waits for others.
+        and (kind != "cut" or (job.framework == TORCH and job.records == ALL))
         and (kind not in _OF_TPU or job.accelerator == TPU)
         # Devices that are threads of a host share its cores.
         and ((kind in _OF_HOSTS and kind not in _OF_AHEAD) or job.accelerator != CPU)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from xla_jobs.faults import CPU, JAX, TORCH
 from xla_jobs.hosts import FRAMEWORK, MAIN, Host, Waiting
 from xla_jobs.launches import launch
-from xla_jobs.programs import Program, renumbered, small_program
+from xla_jobs.programs import Program, forward_program, renumbered, small_program
 
 SERVING = "serving"
 WARM_UP = 3  # steps that are not recorded
@@ -174,11 +174,16 @@ def _torch_step(h: Host, program: Program, device_us: float) -> Waiting:
             for name in ("attention", "mlp"):
                 with h.open(name):
                     h.spend(0.35 * tracing / h.job.layers / 2)
+    if h.has("cut"):
+        with h.code("log_loss", "train.py", 77):
+            yield from _synced(h, forward_program(h.job), ready)
+            yield from h.read(h.launched - 1)
+            h.spend(60)
     with h.open("backward"):
         h.spend(0.25 * tracing)
     with h.open("FINISH_UPDATE"):
         h.spend(0.4 * tracing)
-    previous = h.launched - 1
+    previous = -1 if h.has("cut") else h.launched - 1
     with h.open("StepMarker"), h.open("SyncLiveTensorsGraph"), h.open("SyncTensorsGraph"):
         yield from _synced(h, program, ready)
     yield from _reads(h, previous, h.launched - 1)

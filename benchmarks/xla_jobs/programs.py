@@ -160,6 +160,17 @@ def step_program(job: Job, faults: Sequence[Fault] = (), version: int = 0) -> Pr
     return Program(name, 0x1F00 + version * 7, tuple(compiler.operations))
 
 
+def forward_program(job: Job) -> Program:
+    """What PyTorch/XLA computes for the loss alone, which the step's program computes as well."""
+    compiler, size = Compiler(job), job.random("program").uniform(0.5, 2.0)
+    for layer in range(job.layers):
+        _layer(compiler, size, f"layer_{layer}")
+    _loss(compiler, size, {})
+    # Names of another program's operations are their own.
+    named = (replace(each, name=f"{each.opcode}.{place}") for place, each in enumerate(compiler.operations, 1000))
+    return Program("SyncTensorsGraph.458", 0x2F00, tuple(named))
+
+
 def _from_host(compiler: Compiler, told: Mapping[str, Fault]) -> None:
     """What programs wait for the host for, before anything else."""
     if "callback" in told:

@@ -15,7 +15,7 @@ from holotrace.analyses.modules import modules
 from holotrace.analyses.time_breakdown import time_breakdown
 from holotrace.core.problems import CUT, OTHER_STEPS, problem
 from holotrace.core.schema import Column, Table, Unit, conform
-from holotrace.core.tables import ANNOTATIONS, DEVICE_EVENTS, EVENTS, PROBLEMS, STEPS
+from holotrace.core.tables import ANNOTATIONS, DEVICE_EVENTS, EVENTS, MODULES, PROBLEMS, STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import hlo_totals
 from holotrace.derive.steps import launched_in
@@ -49,11 +49,15 @@ COLUMNS = (
 # The profiler's own bracket around a recording.
 _RECORDING = "Trace"
 _KEY = ("name", "category")
+# How often it ran and for how long; and in steps, where that is less.
+_COUNTED = ("count", "total_ns", *hlo_totals.OWN)
 # Steps of another recording have other numbers and are the same operation, on the host and on the device.
 _STEP_NUMBER = r"^(ProfilerStep)#\d+$"
 
 One = int | Iterable[int] | None
 By = Literal["name", "module", "cause", "program", "operation", "scope"]
+# What devices of XLA ran.
+_RUNS = (XLA_OPS.only("event_id", "step"), MODULES.only("start_ns", "step"))
 _OF_XLA: tuple[By, ...] = ("program", "operation", "scope")
 
 
@@ -75,7 +79,7 @@ class _Choice:
             return modules.reads
         if self.by in _OF_XLA:
             return (hlo_totals.OPS,)
-        reads: tuple[Table, ...] = (EVENTS.only("event_id", "name", "category", "start_ns", "end_ns"),)
+        reads: tuple[Table, ...] = (EVENTS.only("event_id", "name", "category", "start_ns", "end_ns"), *_RUNS)
         if self.steps is not None or self.device is not None:
             device = ("event_id", "step") if self.steps is not None else ("event_id",)
             reads += (DEVICE_EVENTS.only(*device), ANNOTATIONS.only("event_id", "on_device"))
@@ -114,7 +118,8 @@ def compare(
             time to, which with computing add up to it too, and per cause of lost time with what it costs in each step,
             which may overlap: causes that came were added, those that grew are more. Of
             profiles of XLA ``"program"``, ``"operation"`` or ``"scope"``: time of devices in operations, whose
-            numbers do not count, since they change with every compilation; these times add up.
+            numbers change with every compilation: those of equal scope are the same, and where no scope tells all of
+            one name are compared. These times add up, and a step has those of its own runs.
 
     Returns:
         A row per name and category: counts and times (ns) before and after, their differences, whether it was added,
@@ -145,10 +150,10 @@ def compare(
     ]
     if steps is None and after_steps is None:
         jobs[1].notice(_of_different_numbers(*kept))
-    before_parts, after_parts = kept
-    differences = _differences(
-        _totals(before_parts), _totals(after_parts), _step_count(before_parts), _step_count(after_parts)
-    )
+    first_totals, second_totals = map(_totals, kept)
+    if by in _OF_XLA:
+        first_totals, second_totals = hlo_totals.alike(first_totals, second_totals, by)
+    differences = _differences(first_totals, second_totals, *map(_step_count, kept))
     return conform(differences, COLUMNS, "compare")
 
 
@@ -299,17 +304,14 @@ def _differences(
     first: pl.DataFrame, second: pl.DataFrame, first_steps: int | None, second_steps: int | None
 ) -> pl.DataFrame:
     """Both sides beside each other, each of so many steps of ranks."""
-    both = first.rename({"count": "before_count", "total_ns": "before_total_ns"}).join(
-        second.rename({"count": "after_count", "total_ns": "after_total_ns"}),
-        on=_KEY,
-        how="full",
-        coalesce=True,
-        nulls_equal=True,
+    both = _of_side(first, "before").join(
+        _of_side(second, "after"), on=_KEY, how="full", coalesce=True, nulls_equal=True
     )
     was, became = pl.col("before_count"), pl.col("after_count")
+    difference = became - was
     # Without steps in both jobs, runs are what there is to compare.
-    weights = (first_steps, second_steps) if first_steps and second_steps else (1, 1)
-    difference = became * weights[0] - was * weights[1]
+    if first_steps and second_steps:
+        difference = pl.col("after_own_count") * first_steps - pl.col("before_own_count") * second_steps
     return (
         both.with_columns(pl.exclude(_KEY).fill_null(0))
         .with_columns(
@@ -324,10 +326,11 @@ def _differences(
             .when(difference < 0)
             .then(pl.lit("fewer"))
             .otherwise(pl.lit("same")),
-            before_step_ns=_in_a_step("before_total_ns", first_steps),
-            after_step_ns=_in_a_step("after_total_ns", second_steps),
+            before_step_ns=_in_a_step("before_own_ns", first_steps),
+            after_step_ns=_in_a_step("after_own_ns", second_steps),
         )
         .with_columns(difference_step_ns=pl.col("after_step_ns") - pl.col("before_step_ns"))
+        .drop(f"{side}_{name}" for side in ("before", "after") for name in hlo_totals.OWN)
         .sort(
             pl.col("difference_step_ns").abs(),
             pl.col("difference_ns").abs(),
@@ -335,6 +338,12 @@ def _differences(
             descending=[True, True, False, False],
         )
     )
+
+
+def _of_side(totals: pl.DataFrame, side: str) -> pl.DataFrame:
+    """The totals under names of their own; where nothing tells what of it steps launched, all of it is theirs."""
+    own = totals if "own_ns" in totals.columns else totals.with_columns(own_count="count", own_ns="total_ns")
+    return own.rename({name: f"{side}_{name}" for name in own.columns if name not in _KEY})
 
 
 def _in_a_step(total: str, steps: int | None) -> pl.Expr:
@@ -356,10 +365,12 @@ class _Part:
 
 
 def _totals(parts: Sequence[_Part]) -> pl.DataFrame:
-    """How often each name and category ran on ranks, and for how long."""
-    schema = {"name": pl.String(), "category": pl.String(), "count": pl.Int64(), "total_ns": pl.Int64()}
-    rows = [part.rows.cast(schema) for part in parts]  # type: ignore[arg-type]  # names to types
-    return pl.concat([pl.DataFrame(schema=schema), *rows]).group_by(_KEY).agg(pl.col("count", "total_ns").sum())
+    """How often what is told apart ran on ranks, and for how long."""
+    columns = parts[0].rows.columns if parts else [*_KEY, *_COUNTED]
+    schema = {name: pl.Int64() if name in _COUNTED else pl.String() for name in columns}
+    rows = [part.rows.select(columns).cast(schema) for part in parts]  # type: ignore[arg-type]  # names to types
+    keys, counted = ([name for name in columns if (name in _COUNTED) == is_it] for is_it in (False, True))
+    return pl.concat([pl.DataFrame(schema=schema), *rows]).group_by(keys).agg(pl.col(counted).sum())
 
 
 def _step_count(parts: Sequence[_Part]) -> int | None:
@@ -417,16 +428,24 @@ def _events(trace: RankTrace, choice: _Choice) -> pl.DataFrame:
             events = events.filter(step.is_in(sorted(choice.steps)))
         if choice.device is not None:
             events = events.filter(on_device == choice.device)
+    lasted, is_own = pl.col("end_ns") - pl.col("start_ns"), ~_is_of_no_step(trace)
     totals = (
         events.filter(pl.col("category").ne_missing(_RECORDING))
         .group_by(_KEY)
-        .agg(count=pl.len(), total_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
+        .agg(count=pl.len(), total_ns=lasted.sum(), own_count=is_own.sum(), own_ns=lasted.filter(is_own).sum())
         .with_columns(pl.col(_KEY).cast(pl.String()))
     )
     if not trace[STEPS].is_empty():
         named = totals.group_by(pl.col("name").str.replace(_STEP_NUMBER, "$1"), "category")
-        totals = named.agg(pl.col("count", "total_ns").sum())
+        totals = named.agg(pl.col(_COUNTED).sum())
     return totals.collect()
+
+
+def _is_of_no_step(trace: RankTrace) -> pl.Expr:
+    """Which events are of devices of XLA that had been launched before the recording: no step of it has these."""
+    ops, runs = (trace[table].filter(pl.col("step").is_null()) for table in _RUNS)
+    is_run = (pl.col("category").cast(pl.String) == MODULES.name) & pl.col("start_ns").is_in(runs["start_ns"].implode())
+    return pl.col("event_id").is_in(ops["event_id"].implode()) | is_run.fill_null(value=False)
 
 
 def _modules(trace: RankTrace, choice: _Choice) -> pl.DataFrame:

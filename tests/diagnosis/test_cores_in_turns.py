@@ -28,6 +28,7 @@ def found(
     often: int = 5,
     *,
     has_steps: bool = True,
+    names: tuple[str, ...] = ("experts",),
 ) -> list[Candidate]:
     """Causes of two ranks with two devices each, of which in each step this one of this rank comes late.
 
@@ -36,9 +37,10 @@ def found(
     """
     marked = [{"row": account.STEP, "rank": 0, "step": step} for step in range(len(last)) if has_steps]
     longer = [
-        {"row": account.CORES_BEYOND, "rank": 0, "device": device, "name": "experts", "count": often}
-        | {"time_ns": longer_ms * MS // len(computing)}
+        {"row": account.CORES_BEYOND, "rank": 0, "device": device, "name": name, "count": often}
+        | {"time_ns": longer_ms * MS // len(computing) // len(names)}
         for device in computing
+        for name in names
     ]
     come = [
         {"rank": rank, "match": step, "step": step, "device": device, "event_id": step, "clock_offset_ns": 7}
@@ -96,8 +98,15 @@ def test_kernels_that_take_longer_now_and_then_do_so_by_chance() -> None:
     assert found(TURNS, late_ms=20, longer_ms=100, often=1) == []
 
 
-def test_where_no_steps_are_known_nothing_tells_whether_kernels_take_longer_on_one_device() -> None:
-    assert found(TURNS, late_ms=20, longer_ms=100, computing=(None,), often=1, has_steps=False)
+def test_where_no_steps_are_known_no_kernel_alone_tells_whether_it_takes_longer_on_one_device() -> None:
+    assert found(TURNS, late_ms=20, longer_ms=100, computing=(1,), often=1, has_steps=False)
+
+
+def test_where_no_steps_are_known_most_kernels_tell_that_they_take_longer_on_one_device() -> None:
+    """A slow device of a recording of two steps was told, and beside it uneven work of all devices."""
+    names = ("experts", "dense", "norm")
+    assert found(TURNS, late_ms=20, longer_ms=99, computing=(1,), often=1, has_steps=False, names=names) == []
+    assert found(TURNS, late_ms=20, longer_ms=96, computing=(0, 1), often=1, has_steps=False, names=names)
 
 
 def test_kernels_beside_the_steps_take_longer_by_chance_too() -> None:

@@ -67,11 +67,25 @@ def test_a_checkpoint_has_what_it_reads_back(tmp_path: Path) -> None:
     assert_only(truth, found, "checkpoint", [0])
 
 
+def test_what_a_checkpoint_exposes_is_a_part_of_it(tmp_path: Path) -> None:
+    """Collecting the graph of the step after it, which devices wait for once, was a cause beside it."""
+    job = replace(ALONE, framework=TORCH, faults=("checkpoint",), cores=1, steps=4, host_ratio=0.7)
+    truth, found = causes(tmp_path, job)
+    row = assert_only(truth, found, "checkpoint", [0])
+    assert row["steps"] == [100 + truth.fault.first]
+
+
 @pytest.mark.parametrize("framework", [JAX, TORCH])
 def test_what_a_read_exposes_is_a_part_of_it(framework: str, tmp_path: Path) -> None:
     """Sending the next batch, and code around the read, were causes beside it."""
     job = replace(ALONE, framework=framework, faults=("read",), steps=12, layers=3, host_ratio=0.3)
     truth, found = causes(tmp_path, job)
+    assert assert_only(truth, found, "synchronization", [0])["responsible"] == "log_loss"
+
+
+def test_a_graph_that_is_cut_off_to_read_a_result_is_computed_twice(tmp_path: Path) -> None:
+    """Only what the device waited for was told, which may be less than half: the step's own graph repeats the rest."""
+    truth, found = causes(tmp_path, replace(ALONE, framework=TORCH, faults=("cut",), cores=1, steps=4))
     assert assert_only(truth, found, "synchronization", [0])["responsible"] == "log_loss"
 
 

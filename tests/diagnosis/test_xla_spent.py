@@ -75,6 +75,13 @@ def test_evaluations_and_checkpoints_cost_what_waiting_for_them_exposes(cause: s
     assert [ns for _, ns in xla_spent.beside_gaps(costs, waited, cast("Meetings", Hurrying()))] == [100]
 
 
+def test_an_evaluation_costs_all_that_its_hosts_do_for_it() -> None:
+    """One whose batches take longer to load than to evaluate was worth two thirds of what the job gains without it."""
+    done = job(*((rank, EVALUATION, "evaluate", 100) for rank in RANKS))
+    costs = [(Candidate(EVALUATION, Change(), (), responsible="evaluate"), 200)]
+    assert [ns for _, ns in xla_spent.beside_gaps(costs, done, cast("Meetings", Saving()))] == [300]
+
+
 def test_what_one_host_has_beyond_others_is_not_counted_for_all_hosts_again() -> None:
     """Input that one host took 26 ms longer for was worth 26 ms on that, and 30 on all hosts instead of 4."""
     done = job((0, INPUT, "load", 300), (1, INPUT, "load", 100), (2, INPUT, "load", 100))

@@ -17,8 +17,6 @@ from holotrace.derive.host_activities import COMPILATION, INPUT_RANGES, TRACING
 
 _RUNS = MODULES.only("module", "program", "device", "plane", "start_ns", "end_ns", "launch_ns", "step")
 _PROGRAM = ["module", "program"]
-# What PyTorch/XLA does within StepMarker at the end of a step; by itself, it is for a result that is read before.
-_SYNC = "SyncTensorsGraphInternal"
 # Starting a program takes the host tens of microseconds: below that the device is done before the next is there.
 SMALL_NS = 100_000
 # So often it is a habit.
@@ -131,7 +129,7 @@ def _traced(runs: pl.DataFrame, rank: RankTrace, compiling: pl.DataFrame) -> pl.
     told = known.select(
         "run",
         at_ns=pl.coalesce("trace_ns", "launch_ns"),
-        is_forced=(pl.col("name") == _SYNC).fill_null(value=False),
+        is_forced=(pl.col("name") == host_time.SYNC).fill_null(value=False),
         tracing_ns=(ends - known["trace_ns"] - lost).clip(lower_bound=0),
     )
     return (

@@ -51,7 +51,7 @@ _OF_NUMPY = frozenset(
 _OWN, _WAITING = ("code", "profile", "sched", "test", "trace"), ("_base", "queue", "selectors", "socket", "threading")
 _OF_LIBRARIES = (sys.stdlib_module_names | _OF_NUMPY).difference(_OWN, _WAITING)
 # What PyTorch/XLA does within StepMarker at the end of a step; by itself, it is for a result that is read before.
-_SYNC = "SyncTensorsGraphInternal"
+SYNC = "SyncTensorsGraphInternal"
 
 
 def calls(rank: RankTrace) -> pl.DataFrame:
@@ -134,7 +134,7 @@ def _activities(rank: RankTrace, input_ranges: str) -> pl.DataFrame:
         ]
     ).drop_nulls("activity")
     spans = _without_beside(_without_inner(_since_recorded(spans, rank)), stepping_threads(rank))
-    early = outermost(spans.filter(activity=TRACING)).filter(name=_SYNC).with_columns(activity=pl.lit(READ_BACK))
+    early = outermost(spans.filter(activity=TRACING)).filter(name=SYNC).with_columns(activity=pl.lit(READ_BACK))
     return pl.concat([spans, early])
 
 

@@ -12,7 +12,7 @@ from holotrace.analyses.time_breakdown import time_breakdown
 from holotrace.core.analysis import Analysis, per_job, per_rank
 from holotrace.core.charts import Bar, Ranking
 from holotrace.core.schema import Column, Unit, empty
-from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS, PYTHON_CALLS, RANK, STEPS
+from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS, PYTHON_CALLS, RANK, STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive.kernel_kinds import COMPUTE, IS_WORK
 from holotrace.diagnosis.causes import table as found
@@ -20,7 +20,8 @@ from holotrace.diagnosis.rank import account
 
 # What XLA numbers anew with every compilation.
 _NUMBER = r"\.\d+$"
-_WORK = DEVICE_EVENTS.only("name", "kind", "device", "start_ns", "end_ns", "step")
+_WORK = DEVICE_EVENTS.only("event_id", "name", "kind", "device", "start_ns", "end_ns", "step")
+_OPERATIONS = XLA_OPS.only("event_id", "scope", "module")
 _LAUNCHED = DEVICE_EVENTS.only("start_ns", "end_ns", "step")
 # Of what a cause has to cost to be told: from here on it is known of a job that it has it, too.
 _PART = 0.2
@@ -35,8 +36,11 @@ _FUNCTIONS, _OPERATORS = PYTHON_CALLS.only("event_id"), CPU_OPS.only("input_dims
         Column("first_ns", Unit.NS, "Time of those in the first step"),
         Column("first_count", Unit.FLOAT, "Number of those in the first step"),
         Column("of_hosts", Unit.BOOL, "Whether hosts compute"),
+        Column("operation", Unit.TEXT, "Operation of XLA with its number; null of others"),
+        Column("scope", Unit.TEXT, "Its scope; null if that was not recorded"),
+        Column("module", Unit.TEXT, "Its program; null if that was not recorded"),
     ),
-    reads=(_WORK,),
+    reads=(_WORK, _OPERATIONS),
     chart=Ranking(x="name", y=("total_ns",), title="Computing by name"),
 )
 def computed(rank: RankTrace) -> pl.DataFrame:
@@ -50,12 +54,18 @@ def computed(rank: RankTrace) -> pl.DataFrame:
     computing = work.filter(pl.col("kind") == COMPUTE)
     devices = max(1, computing["device"].n_unique())
     took = pl.col("end_ns") - pl.col("start_ns")
+    operations = rank[_OPERATIONS]
+    nothing = pl.lit(None, pl.String)
+    told = computing.with_columns(scope=nothing, module=nothing)
+    if not operations.is_empty():
+        told = computing.join(operations, on="event_id", how="left")
     # A name has many runs; that of XLA has one for each number.
-    named = computing.group_by("name").agg(
+    named = told.group_by("name", "scope", "module").agg(
         total_ns=took.sum(), run_count=pl.len(), first_ns=took.filter(is_first).sum(), first_count=is_first.sum()
     )
-    name = pl.col("name").cast(pl.String).str.replace(_NUMBER, "")
-    return named.group_by(name).agg(
+    texts = named.with_columns(pl.col("name", "scope", "module").cast(pl.String))
+    operation = nothing if operations.is_empty() else pl.col("name")
+    return texts.group_by(pl.col("name").str.replace(_NUMBER, ""), operation.alias("operation"), "scope", "module").agg(
         (pl.col("total_ns", "first_ns").sum() / devices).round().cast(pl.Int64),
         pl.col("run_count", "first_count").sum() / devices,
         of_hosts=pl.lit(rank.computes_on_host),

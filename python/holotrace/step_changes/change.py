@@ -271,16 +271,17 @@ class StepChange:
             why = "slower devices or with more to do" if times > 1 else "faster devices or with less to do"
             yield f"All kernels take {times:.3g} times as long as before and run as often, as on {why} in each."
             return
-        changed = self._joined(before, after)
+        changed = kernels.beside(before, after)
         came, went = after.join(before, on="name", how="anti"), before.join(after, on="name", how="anti")
         if min(of["total_ns"].sum() for of in (came, went)) > self._floor_ns:
             # Nothing tells which takes the place of which, but together they are what changed.
             changed = changed.filter((pl.col("was") > 0) & (pl.col("became") > 0))
             yield self._replaced(came, went)
+        changed = kernels.told_apart(changed, (self.before.operations, self.after.operations), self._floor_ns)
         for row in changed.head(_MOST_KERNELS).iter_rows(named=True):
             often = _often(row["run_count"], row["run_count_after"])
-            of_hosts = row["of_hosts"] or row["of_hosts_after"]
-            yield f"{self._turned(row['was'], row['became'])}: {_kernel(row['name'], of_hosts=of_hosts)}{often}."
+            kernel = _kernel(row["name"], of_hosts=row["of_hosts"])
+            yield f"{self._turned(row['was'], row['became'])}: {kernel}{often}."
         if (more := changed.height - _MOST_KERNELS) > 0:
             yield f"And {fmt.plural(more, 'more kernel')} changed."
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import polars as pl
 
+from holotrace.derive import same_operations
 from holotrace.diagnosis.job.floors import FLOOR_RATIO
 
 # Kernels that make up so little of computing tell nothing of all.
 _LEAST_SHARE = 0.01
 _SEVERAL = 3
+_COUNTED = ("was", "became", "run_count", "run_count_after")
 
 
 def times_as_often(before: pl.DataFrame, after: pl.DataFrame) -> float | None:
@@ -41,6 +43,55 @@ def times_as_long(before: pl.DataFrame, after: pl.DataFrame, of_ranks: tuple[pl.
     is_alike = _spread(often) <= FLOOR_RATIO and _spread(took) <= FLOOR_RATIO and abs(often[0] - 1) <= FLOOR_RATIO
     of_all = both.select(pl.col("total_ns_after").sum() / pl.col("total_ns").sum()).item()
     return float(of_all) if is_alike else None
+
+
+def beside(before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
+    """Kernels of both jobs beside each other: how long they took in a step, ``was`` and ``became``.
+
+    Besides there are ``run_count`` and ``run_count_after``, ``of_hosts``, and ``kernel``, the name itself.
+    """
+    first, second = (own.with_columns(kernel="name") for own in (before, after))
+    return _beside(first, second)
+
+
+def told_apart(of_all: pl.DataFrame, sides: tuple[pl.DataFrame, pl.DataFrame], floor_ns: float) -> pl.DataFrame:
+    """Those that changed, the most first: each operation of XLA that did, and what is left of its kernel as others.
+
+    Args:
+        of_all: Kernels, as of ``beside``.
+        sides: Operations of both jobs.
+        floor_ns: What changed less is not told.
+    """
+    named = same_operations.named(*(own.with_columns(category=pl.lit(None, pl.String)) for own in sides))
+    each = [
+        own.group_by("name", kernel="plain").agg(pl.col("total_ns", "run_count").sum(), pl.col("of_hosts").any())
+        for own in named
+    ]
+    told = _most_first(_beside(each[0], each[1]), floor_ns).filter(pl.col("kernel").is_in(of_all["kernel"].implode()))
+    taken = told.group_by("kernel").agg(pl.col(_COUNTED).sum())
+    left = of_all.join(taken, on="kernel", how="left", suffix="_taken", maintain_order="left")
+    left = left.with_columns(
+        *(pl.col(name) - pl.col(f"{name}_taken").fill_null(0) for name in _COUNTED),
+        name=pl.when(pl.col("was_taken").is_null()).then("name").otherwise(pl.format("{}, others", "name")),
+    )
+    return _most_first(pl.concat([told, left.select(told.columns)]), floor_ns)
+
+
+def _beside(before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
+    both = before.join(after, on=["name", "kernel"], how="full", coalesce=True, nulls_equal=True, suffix="_after")
+    return both.select(
+        *("name", "kernel"),
+        was=pl.col("total_ns").fill_null(0),
+        became=pl.col("total_ns_after").fill_null(0),
+        run_count=pl.col("run_count").fill_null(0),
+        run_count_after=pl.col("run_count_after").fill_null(0),
+        of_hosts=pl.any_horizontal("of_hosts", "of_hosts_after"),
+    )
+
+
+def _most_first(rows: pl.DataFrame, floor_ns: float) -> pl.DataFrame:
+    change_ns = (pl.col("became") - pl.col("was")).abs()
+    return rows.filter(change_ns > floor_ns).sort(change_ns, "name", descending=[True, False])
 
 
 def shared_ratio(before: pl.DataFrame, after: pl.DataFrame) -> float:

@@ -121,9 +121,18 @@ class Step:
 
         Columns ``total_ns`` and ``run_count``, and ``of_hosts``: hosts compute, so that it is an operator.
         """
+        return self._in_a_step("name")
+
+    @cached_property
+    def operations(self) -> pl.DataFrame:
+        """The same of each operation of XLA: its ``name`` with its number, ``scope`` and ``module``."""
+        found = self._in_a_step("operation", "scope", "module")
+        return found.drop_nulls("operation").rename({"operation": "name"})
+
+    def _in_a_step(self, *keys: str) -> pl.DataFrame:
         found = self._computed
         steps = found["rank"].n_unique() * self.count
-        sums = found.group_by("name").agg(pl.col("total_ns", "run_count").sum(), pl.col("of_hosts").any())
+        sums = found.group_by(keys).agg(pl.col("total_ns", "run_count").sum(), pl.col("of_hosts").any())
         return sums.with_columns(pl.col("total_ns", "run_count") / max(1, steps))
 
     @property

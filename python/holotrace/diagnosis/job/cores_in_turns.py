@@ -42,7 +42,7 @@ def causes(job: Job, come: pl.DataFrame) -> Iterator[Candidate]:
     late_ns, most_ns, longer_ns = total(by_device), max(by_device, default=0), total(by_name["time_ns"])
     if late.height < _FEWEST_TURNS or late_ns <= job.floor_ns or most_ns > _MOSTLY_RATIO * late_ns:
         return
-    if longer_ns < _EXPLAINED_RATIO * late_ns or _is_of_one(longer):
+    if longer_ns < _EXPLAINED_RATIO * late_ns or _is_of_one(longer, job):
         return
     # What they are late by chance comes on top of it.
     share = min(1.0, longer_ns / late_ns)
@@ -74,7 +74,12 @@ def _often(job: Job) -> pl.DataFrame:
     return longer.filter(is_often) if steps else longer
 
 
-def _is_of_one(longer: pl.DataFrame) -> bool:
-    """Whether kernels take longer on one device in most steps: those that wait for it make others late in turn."""
+def _is_of_one(longer: pl.DataFrame, job: Job) -> bool:
+    """Whether kernels take longer on one device in most steps: those that wait for it make others late in turn.
+
+    Where no steps are known it is told by most kernels: a single one may take longer in sum by its turns.
+    """
+    if job.of(account.STEP).is_empty() and longer["name"].n_unique() < _FEWEST_TURNS:
+        return False
     by_device = longer.drop_nulls("device").group_by("rank", "device").agg(pl.col("time_ns").sum())["time_ns"]
     return max(by_device, default=0) > _MOSTLY_RATIO * total(by_device)

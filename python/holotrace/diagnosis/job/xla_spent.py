@@ -171,7 +171,7 @@ def _without(found: Candidate, job: Job, every: Sequence[Candidate]) -> Candidat
         found = replace(found, cause=LAUNCH)
         as_launching = replace(job, rows=_as_launching(job.rows, ranks))
         return replace(_without(found, as_launching, every), cause=SLOW_HOST)
-    if found.cause not in (*STALLING, *_WHOLE_OF_ALL):
+    if found.cause not in (*STALLING, *READING, *_WHOLE_OF_ALL):
         return found
     own = _of_name(job.of(SPENT), found).filter(cause=found.cause)
     spent = _beyond(own, ranks, job) if found.ranks else _without_beyond(own, _who_has_more(found, every), job)

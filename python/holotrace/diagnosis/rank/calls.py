@@ -99,11 +99,11 @@ def beside_the_step(rank: RankTrace, ran: pl.DataFrame) -> pl.DataFrame:
         rank: The rank.
         ran: Its kernels: ``device``, ``start_ns`` and ``launch_id``.
     """
-    launch_ids = _launched_by_programs(rank, ran)
+    launch_ids = launched_by_programs(rank, ran)
     return _of_each({**rank.cached(_of_programs), **_within(rank, launch_ids, beside)}, launch_ids)
 
 
-def _launched_by_programs(rank: RankTrace, ran: pl.DataFrame) -> pl.Series:
+def launched_by_programs(rank: RankTrace, ran: pl.DataFrame) -> pl.Series:
     """The launches of kernels, those of XLA's programs by the call that ran the program.
 
     With several GPUs threads of the runtime launch its kernels, and these are in nothing that the program named.

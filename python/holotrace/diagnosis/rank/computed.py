@@ -10,7 +10,8 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive import intervals
 from holotrace.derive.names import distinct
 from holotrace.diagnosis.rank import kernels
-from holotrace.diagnosis.rank.calls import beside_the_step
+from holotrace.diagnosis.rank.calls import beside_the_step, launched_by_programs
+from holotrace.diagnosis.rank.xla import forced as xla_forced
 from holotrace.diagnosis.rank.xla import gaps as xla_gaps
 
 OPERATORS = CPU_OPS.only("name", "external", "input_dims")
@@ -179,4 +180,9 @@ def beside_the_steps(rank: RankTrace) -> pl.DataFrame:
     """Kernels that are no work of the step, each with the ``cause`` and the ``name`` of what launched it."""
     ran = kernels.computing(rank, "event_id", "device", "start_ns", "end_ns", "launch_id", "step")
     beside = without(ran, "device", "launch_id").hstack(beside_the_step(rank, ran))
+    forced = xla_forced.runs(rank) if xla_gaps.is_xla(rank) else pl.DataFrame()
+    if not forced.is_empty():
+        launched = launched_by_programs(rank, ran).alias("launch_id").to_frame()
+        told = launched.join(forced, on="launch_id", how="left", maintain_order="left")
+        beside = beside.with_columns(pl.coalesce(name, told[name]).alias(name) for name in ("cause", "name"))
     return beside.clear() if beside["cause"].null_count() == beside.height else beside.drop_nulls("cause")

@@ -69,8 +69,7 @@ def comparable(rank: RankTrace, *columns: str) -> pl.DataFrame:
 def beyond_others(rank: RankTrace) -> pl.LazyFrame:
     """By how much each kernel takes longer in steps on the device that it takes the longest.
 
-    There are name, device, which is null where no step is known, time_ns and count; only where that is more than equal
-    work of healthy devices differs.
+    There are name, device, time_ns and count; only where that is more than equal work of healthy devices differs.
     """
     lasted = (pl.col("end_ns") - pl.col("start_ns")).sum()
     took = of_devices(rank, "device", "name", "step", "start_ns", "end_ns").lazy()
@@ -79,8 +78,7 @@ def beyond_others(rank: RankTrace) -> pl.LazyFrame:
     longest = pl.col("device").sort_by("time_ns", "device", descending=[True, False]).first()
     each = by_device.group_by("name", "step").agg(longest, pl.col("time_ns").max(), usual_ns=usual)
     apart = each.filter(pl.col("time_ns") > APART_RATIO * pl.col("usual_ns"))
-    known = apart.with_columns(pl.when(pl.col("step").is_not_null()).then("device").alias("device"))
-    return known.group_by("name", "device").agg(time_ns=(pl.col("time_ns") - pl.col("usual_ns")).sum(), count=pl.len())
+    return apart.group_by("name", "device").agg(time_ns=(pl.col("time_ns") - pl.col("usual_ns")).sum(), count=pl.len())
 
 
 def beside_ns(ran: pl.DataFrame, rank: RankTrace) -> pl.Series:

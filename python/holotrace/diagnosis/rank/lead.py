@@ -198,21 +198,22 @@ def laid_to_waits(
     For as long as it waited for a device that worked, the host could have launched ahead: all that it launches too late
     afterwards, until that lead is used up, is what the waits cost. What is left is a host that launches too slowly.
 
-    Returns the shares; those that are laid to a wait are split off, with its ``responsible`` and ``event_id``.
+    Returns the shares; those that are laid to a wait are split off, with its ``cause``, ``responsible`` and
+    ``event_id``.
 
     Args:
         shares: Parts of gaps: ``window``, ``cause``, ``share_ns``, ``responsible``, ``event_id`` and whatever else.
         gaps: Times in which the device had nothing to do: ``window``, ``start_ns``, ``end_ns``.
         waits: ``began_ns``, ``returned_ns``, ``responsible`` and ``event_id``: those of the threads that launch, none
-            within another.
+            within another. What they are told as, ``cause``, may be given, and ``when_ns``, for which step they are.
         launches: When the host launched, in order, if that limits how far ahead it can be.
         causes: What of the shares is launching too late.
     """
     waits = long(waits)
     if waits.is_empty() or (late := _late(shares, gaps, causes)).is_empty():
         return shares
-    lost = _lost(late, gaps, waits, launches).with_columns(cause=pl.lit(SYNCHRONIZATION))
-    return _split(shares, lost, shares["cause"].is_in(causes))
+    told = waits if "cause" in waits.columns else waits.with_columns(cause=pl.lit(SYNCHRONIZATION))
+    return _split(shares, _lost(late, gaps, told, launches), shares["cause"].is_in(causes))
 
 
 def long(waits: pl.DataFrame) -> pl.DataFrame:
@@ -245,6 +246,8 @@ def _split(shares: pl.DataFrame, laid: pl.DataFrame, which: pl.Series | None = N
     taken = known.filter(pl.col("part_ns") > 0).with_columns(
         share_ns="part_ns", **{name: f"{name}_laid" for name in ("cause", "responsible", "event_id")}
     )
+    if "when_ns" in laid.columns:
+        taken = taken.with_columns(pl.coalesce("when_ns_laid", "when_ns").alias("when_ns"))
     return done(pl.concat([left.select(shares.columns), taken.select(shares.columns)]))
 
 
@@ -279,12 +282,15 @@ def _lost(late: pl.DataFrame, gaps: pl.DataFrame, waits: pl.DataFrame, launches:
         .with_columns(anyway_ns=beyond - beyond.shift(1).fill_null(0))
         .drop_nulls("window")
         .join_asof(
-            losing.lazy().select("responsible", "event_id", at_ns="returned_ns"),
+            losing.lazy().select("cause", "responsible", "event_id", "^when_ns$", at_ns="returned_ns"),
             on="at_ns",
             strategy="backward",
             check_sortedness=False,
         )
         .with_columns(launch_ns=pl.col("late_ns") - pl.col("told_ns"))
         .filter(pl.col("launch_ns") > 0)
-        .select("window", "responsible", "event_id", ratio=1 - (pl.col("anyway_ns") / pl.col("launch_ns")).clip(0, 1))
+        .select(
+            *("window", "cause", "responsible", "event_id", "^when_ns$"),
+            ratio=1 - (pl.col("anyway_ns") / pl.col("launch_ns")).clip(0, 1),
+        )
     )

@@ -368,7 +368,8 @@ OF_XLA: Mapping[str, Class] = {
         CLASSES[classes.SYNCHRONIZATION],
         sentence="the host of {who} waits for results in {what}, so that it prepares nothing and the device waits",
         advice="Read results one step later or every hundredth step, keep running sums on the device, and log from a "
-        "callback (xm.add_step_closure, jax.debug.callback). Call block_until_ready only to measure times.",
+        "callback (xm.add_step_closure, jax.debug.callback). Call block_until_ready only to measure times. What "
+        "PyTorch/XLA reads before the end of a step it computes twice: by itself, and with all of the step.",
         to_know_more="",
     ),
     classes.LAUNCH: replace(

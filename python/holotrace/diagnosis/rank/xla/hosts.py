@@ -140,7 +140,12 @@ def host(rank: RankTrace) -> Host:
     is_late = pl.col("window").is_in(in_time) | (pl.col("share_ns") >= open_calls.LONG_NS)
     is_sent = (pl.col("cause") == classes.UPLOAD) & is_late
     waits = waits.hstack([xla_device_waits.early(rank, waits)])
-    early = waits.filter("is_early")
+    # What code that saves or evaluates waits for exposes as much.
+    both = pl.concat([waits, saved.hstack([xla_device_waits.early(rank, saved)])], how="diagonal")
+    early = both.filter("is_early").with_columns(
+        cause=pl.col("saving").fill_null(classes.SYNCHRONIZATION),
+        when_ns=pl.when(pl.col("saving").is_not_null()).then(pl.col("returned_ns") - 1),
+    )
     # What no launch ends is late for nothing, and threads of the host that are devices would do nothing meanwhile. What
     # has a name is the rest of a wait.
     is_apart = pl.col("window").is_in(gaps.filter(pl.col("launch_ns").is_null())["window"].implode()) | is_unknown
