@@ -65,9 +65,10 @@ def critical_path(
     A step gets shorter only if something on this path gets faster. An operator follows what its thread did before. A
     kernel follows its launch if all earlier work of its queue was done by then; otherwise it follows the work before it
     in the queue. A call that synchronises follows the work that it waited for. Time in which a thread runs no operator,
-    and time of calls that wait for a device, counts as zero, so the path may be shorter than the step. A kernel that
-    starts more than 1.5 ms after its launch and after the work before it waited for something unknown. Time in a
-    collective may include waiting for other ranks, which the trace of one rank does not show; `job_path` does.
+    and time of calls that wait for a device, counts as zero, so the path may be shorter than the step. Work of a queue
+    that overlaps counts as long as it lasts, so the path may also be longer. A kernel that starts more than 1.5 ms
+    after its launch and after the work before it waited for something unknown. Time in a collective may include waiting
+    for other ranks, which the trace of one rank does not show; `job_path` does.
 
     Which queue waited for which is known where the profiler recorded it (`enable_cuda_sync_events=True`). Where not,
     it is inferred from times: work that began within 10 µs of the end of another queue's work, and more than 20 µs

@@ -109,13 +109,11 @@ def _with_delays(copies: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
         maintain_order="left",
     )
     # Until it stands still again, the host has what it lost.
-    held = held.with_columns(episode="since_ns").with_columns(
-        pl.col("episode", "since_ns", "lead_ns", "by", "whose", "stop_id").forward_fill()
-    )
-    held = held.drop_nulls("episode")
+    held = held.with_columns(pl.col("since_ns", "lead_ns", "by", "whose", "stop_id").forward_fill())
+    held = held.drop_nulls("since_ns")
     gaps = rank.cached(host.of_all_devices).found
     at, since = (intervals.covered_before_ns(gaps, held[name]) for name in ("start_ns", "since_ns"))
-    hidden_ns = pl.col("time_ns").cum_sum().over("episode") - pl.col("time_ns")
+    hidden_ns = pl.col("time_ns").cum_sum().over("since_ns") - pl.col("time_ns")
     left_ns = (pl.col("lead_ns") - pl.col("late_ns") - hidden_ns).clip(lower_bound=0)
     delayed = held.hstack([(at - since).alias("late_ns")]).select(
         "event_id", "by", "whose", "stop_id", delay_ns=pl.min_horizontal("time_ns", left_ns)
