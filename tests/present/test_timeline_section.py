@@ -70,7 +70,7 @@ def test_a_cause_is_marked_on_the_clock_of_the_job() -> None:
     row = {"rank": 1, "where_ns": 5_700, "cause": "input", "message": HOSTILE, "cost_ns": 3_000}
     causes = pl.DataFrame([{**row, "ranks": [1], "steps": [2]}])
     (mark,) = payload.payload(table, causes)["marks"]
-    assert (mark["rank"], mark["at"], mark["worth"]) == (1, 5_000, "3.00 µs")
+    assert (mark["rank"], mark["at"], mark["worth"]) == (1, 5_700, "3.00 µs")
 
 
 def test_what_recording_takes_is_nowhere_and_worth_nothing() -> None:

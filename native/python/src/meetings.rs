@@ -14,8 +14,10 @@ use crate::intervals::detached;
 #[pyclass(frozen, module = "holotrace._native")]
 pub struct Meetings {
     meetings: meetings::Meetings,
-    /// The number of each rank, and how far its clock is ahead of the job's, in the order of its place.
+    /// The number of each rank, and what of its clock is `origin`, in the order of its place.
     ranks: Vec<(i64, i64)>,
+    /// On the clock of the job: meetings are held from there on, so that fractions of ns do not need larger numbers.
+    origin: i64,
 }
 
 /// Times of a rank's own clock and how long what ended then took.
@@ -44,9 +46,13 @@ impl Meetings {
         waits: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
         let ranks = Batches::of(ranks)?;
+        let visits = Batches::of(visits)?;
+        let origin = visits.values::<Int64Type>("arrival_ns")?.iter().copied().chain(ends(&ranks)?.flatten()).min();
+        let origin = origin.unwrap_or(0);
         let (rank, offset) = (ranks.values::<Int64Type>("rank")?, ranks.values::<Int64Type>("offset_ns")?);
-        let numbers: Vec<(i64, i64)> = rank.iter().copied().zip(offset.iter().copied()).collect();
-        let mut known = known(&ranks)?;
+        let begins = offset.iter().map(|offset| offset.saturating_add(origin));
+        let numbers: Vec<(i64, i64)> = rank.iter().copied().zip(begins).collect();
+        let mut known = known(&ranks, origin)?;
         let places: HashMap<i64, usize> = numbers.iter().enumerate().map(|(at, &(rank, _))| (rank, at)).collect();
         let late = Batches::of(late)?;
         let time = |name: &str| late.values::<Int64Type>(name);
@@ -67,10 +73,11 @@ impl Meetings {
             let [returned, began, ready] = [returned[row], began[row], ready[row]].map(|ns| ns.saturating_sub(offset));
             known[at].waits.get_or_insert_default().push(Wait { returned, began, ready });
         }
-        let visits = Batches::of(visits)?;
         let matches = visits.values::<Int64Type>("match")?;
-        let visits = visited(&visits, &places)?;
-        detached(py, || Ok(Self { meetings: meetings::Meetings::new(&matches, &visits, known), ranks: numbers }))
+        let visits = visited(&visits, &places, origin)?;
+        detached(py, || {
+            Ok(Self { meetings: meetings::Meetings::new(&matches, &visits, known), ranks: numbers, origin })
+        })
     }
 
     /// When each rank that ends does so with the change, on the clock of the job.
@@ -78,52 +85,59 @@ impl Meetings {
         detached(py, || {
             let less: Vec<Less> = self.ranks.iter().map(|&rank| less(rank, &change)).collect();
             let ends = self.meetings.ends(&less, &change.transfer);
-            Ok(self.ranks.iter().zip(ends).filter_map(|(&(rank, _), end)| Some((rank, end?))).collect())
+            let known = self.ranks.iter().zip(ends);
+            Ok(known.filter_map(|(&(rank, _), end)| Some((rank, end?.saturating_add(self.origin)))).collect())
         })
     }
 }
 
 /// What is known of each rank beside its visits and what came late.
-fn known(ranks: &Batches) -> PyResult<Vec<Rank>> {
-    let offset = ranks.values::<Int64Type>("offset_ns")?;
-    let ends = ranks.optional::<Int64Type>("end_ns")?.zip(offset.iter());
-    let ends = ends.map(|(end, &offset)| end.map(|end| end.saturating_sub(offset)));
+fn known(ranks: &Batches, origin: i64) -> PyResult<Vec<Rank>> {
+    let ends = ends(ranks)?.map(|end| end.map(|end| end.saturating_sub(origin)));
     let known = ends.zip(ranks.flags("is_waiting")?);
     let known = known.map(|(end, is_waiting)| Rank { end, late: Vec::new(), waits: is_waiting.then(Vec::new) });
     Ok(known.collect())
 }
 
-fn visited(visits: &Batches, places: &HashMap<i64, usize>) -> PyResult<Vec<Visit>> {
+/// When each rank ends, if that is known, on the clock of the job.
+fn ends(ranks: &Batches) -> PyResult<impl Iterator<Item = Option<i64>>> {
+    let offset = ranks.values::<Int64Type>("offset_ns")?;
+    let ends = ranks.optional::<Int64Type>("end_ns")?.zip(offset.iter());
+    Ok(ends.map(|(end, &offset)| end.map(|end| end.saturating_sub(offset))).collect::<Vec<_>>().into_iter())
+}
+
+fn visited(visits: &Batches, places: &HashMap<i64, usize>, origin: i64) -> PyResult<Vec<Visit>> {
     let time = |name: &str| visits.values::<Int64Type>(name);
     let (arrival, left, held, ended) = (time("arrival_ns")?, time("left_ns")?, time("held_ns")?, time("ended_ns")?);
     let (queue, kernel) = (visits.values::<UInt32Type>("queue")?, visits.codes("kernel")?);
     let (held_ratio, is_of_one) = (visits.values::<Float64Type>("held_ratio")?, visits.flags("is_of_one")?);
     let (mut needed, mut ready) =
         (visits.optional::<Int64Type>("needed_ns")?, visits.optional::<Int64Type>("ready_ns")?);
+    let since = |ns: i64| ns.saturating_sub(origin);
     let visit = |(row, rank): (usize, &i64)| {
         let unknown = || PyValueError::new_err(format!("rank {rank} of a visit is not among the ranks"));
         Ok(Visit {
             rank: *places.get(rank).ok_or_else(unknown)? as u32,
-            arrival: arrival[row],
-            left: left[row],
+            arrival: since(arrival[row]),
+            left: since(left[row]),
             held: held[row],
-            needed: needed.next().flatten(),
-            ready: ready.next().flatten(),
+            needed: needed.next().flatten().map(since),
+            ready: ready.next().flatten().map(since),
             queue: queue[row],
             held_ratio: held_ratio[row],
             is_of_one: is_of_one[row],
             kernel: kernel[row],
-            ended: ended[row],
+            ended: since(ended[row]),
         })
     };
     time("rank")?.iter().enumerate().map(visit).collect()
 }
 
-/// What one rank does not do, on the clock of the job.
-fn less((rank, offset): (i64, i64), change: &Change) -> Less {
+/// What one rank does not do, by the time since the origin, which is `begin` on its clock.
+fn less((rank, begin): (i64, i64), change: &Change) -> Less {
     let removed = |parts: &[&ByRank]| {
         let parts = parts.iter().filter_map(|part| part.get(&rank)).flatten();
-        Removed::new(parts.map(|&(at, ns)| (at.saturating_sub(offset), ns)).collect())
+        Removed::new(parts.map(|&(at, ns)| (at.saturating_sub(begin), ns)).collect())
     };
     let of_some = if change.spent.contains_key(&rank) { &change.spent } else { &change.launched };
     Less {
@@ -131,6 +145,6 @@ fn less((rank, offset): (i64, i64), change: &Change) -> Less {
         of_hosts: removed(&[&change.of_hosts, &change.later]),
         spent: removed(&[&change.spent]),
         spared: removed(&[of_some]),
-        without: change.waits.get(&rank).into_iter().flatten().map(|at| at.saturating_sub(offset)).collect(),
+        without: change.waits.get(&rank).into_iter().flatten().map(|at| at.saturating_sub(begin)).collect(),
     }
 }

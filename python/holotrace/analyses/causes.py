@@ -23,7 +23,7 @@ COLUMNS = (
     Column("ranks", Unit.RANKS, "Ranks that cause it; empty where it is all of them"),
     Column("steps", Unit.STEPS, "Training steps in which the cause occurs"),
     Column("responsible", Unit.TEXT, "Operator, function, call or collective, as the trace names it; null if none"),
-    Column("where_ns", Unit.NS, "Start of the longest instance, since the job began, on the clock of its rank"),
+    Column("where_ns", Unit.NS, "Start of the longest instance, since the job began, on the clock of the job"),
     Column("event_id", Unit.EVENT, "An event to look at, in the file of the rank; null if there is none"),
     Column("cost_ns", Unit.NS, "Time by which the job would end earlier without this cause, over the whole recording"),
     Column(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import polars as pl
@@ -26,6 +27,8 @@ class Replayed:
     begun_ns: int
     """When the job began, on its clock."""
     lasted_ns: int
+    offsets: Mapping[int, int]
+    """What clocks of ranks are ahead of that of the job, as far as that is known."""
 
 
 def of_rows(rows: pl.DataFrame, windows: pl.DataFrame, least_ratio: float = floors.FLOOR_RATIO) -> Replayed:
@@ -45,7 +48,7 @@ def of_rows(rows: pl.DataFrame, windows: pl.DataFrame, least_ratio: float = floo
     )
     lasted_ns = meetings.lasted_ns(starts)
     job = not_recorded.told_by_others(Job(rows, visits, ranks, int(least_ratio * lasted_ns)))
-    return Replayed(job, come, meetings, min(starts.values()), lasted_ns)
+    return Replayed(job, come, meetings, min(starts.values()), lasted_ns, offsets)
 
 
 def _devices(come: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame | None:

@@ -50,7 +50,7 @@ class Found:
     job_ns: int
     # What the profiler took, which none of these has in it; null if that is not known.
     profiler_ns: int | None
-    # When the job began, on its clock.
+    # When the job began, on the clock of the rank that the candidate's event is of.
     begun_ns: int
     step_count: int
 
@@ -115,16 +115,21 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None, part: float = 
     search = _Search(windows, job, Worth(meetings, room_ns), job_ns, unsure_ns, part)
     kept, joint_ns = _told(search, _every(replay, hosts))
     ranges = [(pair, search.worth.last(pair, kept, joint_ns)) for pair in kept]
-    whole, step_count = (job_ns, profiler_ns, replay.begun_ns), xla_steps.of_changes(rows)
+    step_count = xla_steps.of_changes(rows)
+
+    def whole(candidate: Candidate) -> tuple[int, int | None, int]:
+        rank = candidate.event_rank
+        return job_ns, profiler_ns, replay.begun_ns + (0 if rank is None else replay.offsets.get(rank, 0))
+
     found = [
-        Found(candidate, cost, min(cost, last), max(cost, last), *whole, step_count(candidate.change))
+        Found(candidate, cost, min(cost, last), max(cost, last), *whole(candidate), step_count(candidate.change))
         for (candidate, cost), last in small_kernels.without_parts(ranges, search.floor_ns)
         if max(cost, last) > search.floor_ns
     ]
     known = [*earlier_work.known(rows, windows)]
     if (profiler_ns or 0) > floors.USUAL[LAUNCH] * job_ns:
         known.append(Candidate(RECORDING, Change()))
-    costless = [Found(candidate, 0, 0, 0, *whole, xla_steps.of_hosts(rows)) for candidate in known]
+    costless = [Found(candidate, 0, 0, 0, *whole(candidate), xla_steps.of_hosts(rows)) for candidate in known]
     return sorted(found, key=lambda cause: -cause.cost_ns) + costless, joint_ns
 
 

@@ -157,12 +157,11 @@ def _marks(causes: pl.DataFrame | None, ranks: pl.DataFrame) -> list[Payload]:
     """Where each cause has its longest instance, on the clock of the job."""
     if causes is None or causes.is_empty() or ranks.is_empty():
         return []
-    offsets = dict(ranks.select("rank", "clock_offset_ns").iter_rows())
-    # What costs nothing is nowhere. Both times count from the job's first event, a cause's by the clock of its rank.
+    # What costs nothing is nowhere. Both times count from the job's first event.
     return [
         {
             "rank": row["rank"],
-            "at": None if row["where_ns"] is None else row["where_ns"] - (offsets.get(row["rank"]) or 0),
+            "at": row["where_ns"],
             "cause": fmt.printable(row["cause"]),
             "text": fmt.printable(row["message"]),
             "worth": fmt.duration(row["cost_ns"]),
