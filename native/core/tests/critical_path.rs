@@ -136,6 +136,18 @@ fn what_was_found_first_wins_among_equals() {
 }
 
 #[test]
+fn a_circle_is_cut_at_its_first_event_and_what_happens_at_once_elsewhere_stays_in_order() {
+    let host =
+        [(5, 0, 100, 0, COUNTS), (1, 100, 200, 0, COUNTS), (2, 200, 210, 0, COUNTS | WAITS), (3, 220, 225, 0, COUNTS)];
+    // By its clock the device did after the call that waited for it what was launched only then.
+    let device = [(11, 230, 250, 7, 3, WORK + PROMPT, NONE, NONE), (12, 200, 210, 7, 2, EVENT_SYNC, 11, NONE)];
+    let found = path(&graph(&host, &device, RULES));
+    assert_eq!(found[..2], [(Kind::Operator, 100, 5), (Kind::Dependency, 0, NONE)]);
+    assert_eq!(found[2], (Kind::Operator, 100, 1));
+    assert_eq!(found.last(), Some(&(Kind::Operator, 20, 11)));
+}
+
+#[test]
 fn nothing_has_an_empty_path() {
     assert_eq!(path(&graph(&[], &[], RULES)), []);
 }

@@ -50,40 +50,20 @@ impl Graph {
     /// The longest path where edge `n` takes `weights[n]`, which may not be negative.
     ///
     /// Of equally long ways to a node the one whose edge was found first, and of equally long paths the one whose end
-    /// comes first, nodes of lower generations before others. Where clocks differ so much that events wait for each
-    /// other in a circle, edges against the order of nodes do not count.
+    /// comes first, nodes of lower generations before others. Where clocks differ so much, or are so coarse, that events
+    /// wait for each other in a circle, the first of these does not wait.
     pub fn longest_path(&self, weights: &[i64]) -> Path {
-        let all = |_: &Edge| true;
-        self.longest(weights, all).or_else(|| self.longest(weights, |edge| edge.from < edge.to)).unwrap_or_default()
-    }
-
-    /// The longest path over edges that `counts`, unless these lead in a circle.
-    fn longest(&self, weights: &[i64], counts: impl Fn(&Edge) -> bool) -> Option<Path> {
-        let edges = || self.edges.iter().enumerate().filter(|(_, edge)| counts(edge));
         let count = self.nodes.len();
-        let leaving = Grouping::new(count, edges().map(|(number, edge)| (edge.from, number as u32)));
-        let mut awaited = vec![0_u32; count];
-        for (_, edge) in edges() {
-            awaited[edge.to as usize] += 1;
+        let order = self.order();
+        let mut place = vec![NONE; count];
+        for (at, &node) in (0..).zip(&order) {
+            place[node as usize] = at;
         }
-        let mut order: Vec<u32> = self.connected.iter().copied().filter(|&node| awaited[node as usize] == 0).collect();
+        let waits = |edge: &Edge| place[edge.from as usize] < place[edge.to as usize];
+        let edges = (0..).zip(&self.edges).filter(|(_, edge)| waits(edge));
+        let reaching = Grouping::new(count, edges.map(|(number, edge)| (edge.to, number)));
         // What has to be over before each node, at best: how long it takes, and the edge through which.
         let mut best = vec![(0_i64, NONE); count];
-        let mut at = 0;
-        while let Some(&node) = order.get(at) {
-            for &number in leaving.of(node) {
-                let next = self.edges[number as usize].to as usize;
-                awaited[next] -= 1;
-                if awaited[next] == 0 {
-                    order.push(next as u32);
-                }
-            }
-            at += 1;
-        }
-        if order.len() < self.connected.len() {
-            return None;
-        }
-        let reaching = Grouping::new(count, edges().map(|(number, edge)| (edge.to, number as u32)));
         for &node in &order {
             for &number in reaching.of(node) {
                 let from = self.edges[number as usize].from as usize;
@@ -96,7 +76,41 @@ impl Graph {
         }
         // Of equal ones `max_by_key` would take the last.
         let last = order.iter().copied().rev().max_by_key(|&node| best[node as usize].0);
-        Some(self.back_from(last, &best))
+        self.back_from(last, &best)
+    }
+
+    /// Connected nodes, each after all that it waits for, but for those with which circles begin.
+    fn order(&self) -> Vec<u32> {
+        let count = self.nodes.len();
+        let leaving = Grouping::new(count, (0..).zip(&self.edges).map(|(number, edge)| (edge.from, number)));
+        let mut awaited = vec![0_u32; count];
+        for edge in &self.edges {
+            awaited[edge.to as usize] += 1;
+        }
+        let mut order: Vec<u32> = self.connected.iter().copied().filter(|&node| awaited[node as usize] == 0).collect();
+        let (mut at, mut stuck) = (0, 0);
+        while order.len() < self.connected.len() || at < order.len() {
+            let Some(&node) = order.get(at) else {
+                while awaited[stuck] == 0 {
+                    stuck += 1;
+                }
+                awaited[stuck] = 0;
+                order.push(stuck as u32);
+                continue;
+            };
+            for &number in leaving.of(node) {
+                let next = self.edges[number as usize].to as usize;
+                // Nobody waits for one that goes first in a circle any more.
+                if awaited[next] > 0 {
+                    awaited[next] -= 1;
+                    if awaited[next] == 0 {
+                        order.push(next as u32);
+                    }
+                }
+            }
+            at += 1;
+        }
+        order
     }
 
     fn back_from(&self, last: Option<u32>, best: &[(i64, u32)]) -> Path {
