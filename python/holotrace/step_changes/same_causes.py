@@ -12,8 +12,8 @@ from holotrace.core.problems import spelled
 from holotrace.diagnosis.words.classes import PAUSE, STALLING, SYNCHRONIZATION, UNRECORDED
 
 Rows = Sequence[Mapping[str, Any]]
-# What hosts do in place of launching, which functions may tell.
-_BY_STACKS = (*STALLING, SYNCHRONIZATION, PAUSE, UNRECORDED)
+# What hosts do in place of launching where no function tells more of it.
+_UNTOLD = (SYNCHRONIZATION, PAUSE, UNRECORDED)
 _SCHEMA: dict[str, Any] = {
     "name": pl.String,
     "cause": pl.String,
@@ -79,16 +79,25 @@ def _on_other_ranks(first: Rows, second: Rows, known: set[str]) -> dict[str, str
 def _for_want_of_stacks(first: Rows, second: Rows, known: set[str]) -> dict[str, str]:
     """New names of causes that are called otherwise, or are more than one, where functions are known."""
     calls: dict[str, str] = {}
-    for key in {_key(row) for row in (*first, *second)}:
-        sides = [[row["name"] for row in rows if _key(row) == key] for rows in (first, second)]
+    keys = [_key(row, others) for rows, others in ((first, second), (second, first)) for row in rows]
+    of_first, of_second = keys[: len(first)], keys[len(first) :]
+    for key in {*keys}:
+        sides = [
+            [row["name"] for row, own in zip(rows, of_rows, strict=True) if own == key]
+            for rows, of_rows in ((first, of_first), (second, of_second))
+        ]
         told = [[name for name in names if name in known] for names in sides]
         if all(told):
             calls |= dict.fromkeys((*sides[0], *sides[1]), told[1][0])
     return calls
 
 
-def _key(row: Mapping[str, Any]) -> tuple[str | bool, tuple[int, ...]]:
-    return row["cause"] in _BY_STACKS or row["cause"], tuple(row["ranks"])
+def _key(row: Mapping[str, Any], others: Rows) -> tuple[str, tuple[int, ...]]:
+    """What a cause may be of the other job: of its own class, or untold there where that has none of this class."""
+    ranks = tuple(row["ranks"])
+    classes = {other["cause"] for other in others if tuple(other["ranks"]) == ranks}
+    is_untold_there = row["cause"] in STALLING and row["cause"] not in classes and not classes.isdisjoint(_UNTOLD)
+    return "" if row["cause"] in _UNTOLD or is_untold_there else row["cause"], ranks
 
 
 def _of_names(rows: pl.DataFrame) -> pl.DataFrame:
