@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import polars as pl
 
 from holotrace.derive import arrivals
-from holotrace.derive.collectives import BARRIER
 from holotrace.diagnosis.job import floors, not_recorded, same_turns
 from holotrace.diagnosis.job.candidates import Job
 from holotrace.diagnosis.job.meetings import Meetings
@@ -54,9 +53,8 @@ def _devices(come: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame | None:
     if not is_xla.all() or not come["device"].count():
         return None
     # A host begins a program on its devices one after the other.
-    is_begun = pl.col("collective").cast(pl.String) == BARRIER
     last_ns = pl.col("arrival_ns").max().over("match", "rank")
-    placed = come.with_columns(arrival_ns=pl.when(is_begun).then(last_ns).otherwise("arrival_ns"))
+    placed = come.with_columns(arrival_ns=pl.when(arrivals.IS_FIRST).then(last_ns).otherwise("arrival_ns"))
     held_ns = pl.min_horizontal(pl.coalesce("device_ns", "time_ns"), pl.col("left_ns") - pl.col("arrival_ns"))
     device = pl.struct("rank", "device").rank("dense")
     numbered = placed.with_columns(time_ns=held_ns.clip(lower_bound=0), of_rank="rank", rank=device)
