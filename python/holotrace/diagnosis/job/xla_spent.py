@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import polars as pl
@@ -11,7 +13,7 @@ import polars as pl
 from holotrace.derive.host_activities import INPUT_RANGES, PROGRAM, of_calls, of_ranges
 from holotrace.derive.totals import total
 from holotrace.diagnosis.job.candidates import NAMED_RATIO, Candidate, Job, beyond_others, when, who
-from holotrace.diagnosis.job.meetings import Change, Meetings, together
+from holotrace.diagnosis.job.meetings import Change, Meetings, Removed, together
 from holotrace.diagnosis.rank import account
 from holotrace.diagnosis.rank.xla.hosts import SPENT, WAITED
 from holotrace.diagnosis.rank.xla.saving import READING
@@ -178,7 +180,30 @@ def _without(found: Candidate, job: Job, every: Sequence[Candidate]) -> Candidat
     parts: dict[int, list[tuple[int, float]]] = {}
     for rank, at, ns in spent.filter(pl.col("ns") > 0).select("rank", "at_ns", "ns").iter_rows():
         parts.setdefault(rank, []).append((at, float(ns)))
-    return replace(found, change=replace(found.change, spent=parts)) if parts else found
+    return replace(found, change=replace(found.change, spent=_with_gaps(parts, found, job))) if parts else found
+
+
+def _with_gaps(spent: Mapping[int, Removed], found: Candidate, job: Job) -> dict[int, Removed]:
+    """What hosts do not do, and as much as is laid to the cause of what they do on their ways to late launches.
+
+    A gap is laid to what takes longest before it, which hosts may have done before they waited for their devices.
+    """
+    returned = dict(job.of(WAITED).group_by("rank").agg(pl.col("at_ns").sort()).iter_rows())
+    every: dict[int, Removed] = {**spent}
+    for rank, parts in found.change.launched.items():
+        own, waits = sorted(spent.get(rank, ())), returned.get(rank, [])
+        lost: dict[int, float] = {}
+        for at, ns in parts:
+            lost[at] = lost.get(at, 0.0) + ns
+        more, before = [], 0
+        for at, ns in sorted(lost.items()):
+            place = bisect_left(waits, at)
+            since = max(before, waits[place - 1] if place else 0)
+            done = sum(length for when, length in own[bisect_right(own, (since, inf)) : bisect_right(own, (at, inf))])
+            more += [(at, ns - done)] if ns > done else []
+            before = at
+        every[rank] = [*own, *more]
+    return every
 
 
 def _who_has_more(found: Candidate, every: Sequence[Candidate]) -> tuple[int, ...]:
