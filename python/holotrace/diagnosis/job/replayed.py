@@ -9,7 +9,7 @@ import polars as pl
 from holotrace.derive import arrivals
 from holotrace.diagnosis.job import floors, not_recorded, same_turns
 from holotrace.diagnosis.job.candidates import Job
-from holotrace.diagnosis.job.meetings import Meetings
+from holotrace.diagnosis.job.meetings import NOTHING_BEFORE, Meetings
 from holotrace.diagnosis.rank import account, pairs
 from holotrace.diagnosis.rank.xla.hosts import SPENT, WAITED
 
@@ -122,4 +122,6 @@ def _awaited(pauses: pl.DataFrame, visits: pl.DataFrame) -> pl.DataFrame:
 def _waits(rows: pl.DataFrame) -> pl.DataFrame:
     """When hosts that launch whole programs had waited for their devices."""
     found = rows.filter(pl.col("row") == WAITED)
-    return found.select(pl.col("rank").cast(pl.Int64), returned_ns="at_ns", began_ns="start_ns", ready_ns="end_ns")
+    before_ns = (pl.col("end_ns") - pl.col("time_ns")).fill_null(NOTHING_BEFORE)
+    rank = pl.col("rank").cast(pl.Int64)
+    return found.select(rank, returned_ns="at_ns", began_ns="start_ns", ready_ns="end_ns", before_ns=before_ns)

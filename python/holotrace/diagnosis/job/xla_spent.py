@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
@@ -32,6 +33,8 @@ from holotrace.diagnosis.words.classes import (
 _WHOLE_OF_ALL = (UPLOAD, LAUNCH, UNRECORDED)
 # Of fewer hosts none is one of a few.
 _FEWEST = 3
+# So soon after the first the last device of a rank begins a program.
+_SOON_NS = 1_000_000
 
 
 def without(kept: list[tuple[Candidate, int]], job: Job, meetings: Meetings) -> list[tuple[Candidate, int]]:
@@ -135,9 +138,15 @@ def beside_gaps(costs: list[tuple[Candidate, int]], job: Job, meetings: Meetings
     whole = [_is_whole(c, job) and not _is_sending(c, cost, costs) for c, cost in costs]
     every = [c for c, _ in costs]
     return [
-        (c, max(cost, meetings.saved_ns(_without(c, job, every).change)) if is_whole else cost)
+        (c, _at_once(_without(c, job, every), cost, meetings) if is_whole else cost)
         for (c, cost), is_whole in zip(costs, whole, strict=True)
     ]
+
+
+def _at_once(found: Candidate, cost: int, meetings: Meetings) -> int:
+    """What the job gains if its hosts go on at once, which of waits that are known is all."""
+    saved_ns = meetings.saved_ns(found.change)
+    return saved_ns if found.cause == SYNCHRONIZATION and found.change.waits else max(cost, saved_ns)
 
 
 def _is_whole(found: Candidate, job: Job) -> bool:
@@ -168,7 +177,7 @@ def _without(found: Candidate, job: Job, every: Sequence[Candidate]) -> Candidat
         ended = {rank: frozenset(own["at_ns"]) for (rank,), own in waits.partition_by("rank", as_dict=True).items()}
         found = replace(found, change=replace(found.change, waits=ended)) if ended else found
     if found.cause == SYNCHRONIZATION:
-        return found
+        return _with_work_after_waits(found, job) if found.change.waits else found
     if found.cause == SLOW_HOST:
         found = replace(found, cause=LAUNCH)
         as_launching = replace(job, rows=_as_launching(job.rows, ranks))
@@ -181,6 +190,24 @@ def _without(found: Candidate, job: Job, every: Sequence[Candidate]) -> Candidat
     for rank, at, ns in spent.filter(pl.col("ns") > 0).select("rank", "at_ns", "ns").iter_rows():
         parts.setdefault(rank, []).append((at, float(ns)))
     return replace(found, change=replace(found.change, spent=_with_gaps(parts, found, job))) if parts else found
+
+
+def _with_work_after_waits(found: Candidate, job: Job) -> Candidate:
+    """The cause but for gaps in which hosts do after their waits what they would do earlier without them.
+
+    Those are ended by what they launch next, which is as late as the replay makes it.
+    """
+    begun: dict[int, list[int]] = dict(job.of(account.LATE).group_by("rank").agg(pl.col("at_ns").sort()).iter_rows())
+    removed: dict[int, Removed] = {}
+    for rank, parts in found.change.removed.items():
+        gaps, late = Counter(ns for _, ns in found.change.launched.get(rank, ())), begun.get(rank, [])
+        kept = []
+        for at, ns in parts:
+            is_ended = gaps[ns] > 0 and bisect_left(late, at) < bisect_right(late, at + _SOON_NS)
+            gaps[ns] -= is_ended
+            kept += [] if is_ended else [(at, ns)]
+        removed[rank] = kept
+    return replace(found, change=replace(found.change, removed=removed, of_hosts=removed, launched={}))
 
 
 def _with_gaps(spent: Mapping[int, Removed], found: Candidate, job: Job) -> dict[int, Removed]:

@@ -68,9 +68,33 @@ def with_ready(rank: RankTrace, waits: pl.DataFrame, gaps: pl.DataFrame) -> pl.D
     # What had been there for long is of an earlier program than the last.
     waited = pl.col("began_ns") < pl.col("ready_ns")
     read_ns = pl.when(waited).then("ready_ns").otherwise(pl.coalesce(_read(rank, known), "ready_ns"))
-    return known.with_columns(
+    ready = known.with_columns(
         pl.coalesce(pl.when(is_last).then(in_gap), read_ns, in_gap, "returned_ns").alias("ready_ns")
     )
+    return ready.hstack([_since(rank, ready)])
+
+
+def _since(rank: RankTrace, waits: pl.DataFrame) -> pl.Series:
+    """How long after its run in the step before the program that each wait is for was over, ``since_ns``.
+
+    A loop that reads its results one step later waits for that; code that saves or evaluates has nothing else to read.
+    """
+    runs = xla_gaps.program_runs(rank)
+    lasting = runs.filter(pl.col("end_ns") - pl.col("start_ns") >= xla_gaps.MIN_GAP_NS)
+    over = (
+        lasting.group_by(pl.coalesce("launch_ns", "start_ns"))
+        .agg(pl.col("module").first(), pl.col("start_ns").min(), over_ns=pl.col("end_ns").max())
+        .sort("over_ns")
+        # What began before the recording was over when the first of them began.
+        .with_columns(before_ns=pl.coalesce(pl.col("over_ns").shift(1).over("module"), "start_ns"))
+    )
+    told = waits.select("saving", "ready_ns", at_ns=pl.col("ready_ns") + _CLOCKS_NS).with_row_index("place")
+    known = told.sort("at_ns").join_asof(over, left_on="at_ns", right_on="over_ns", check_sortedness=False)
+    since_ns = (pl.col("ready_ns") - pl.col("before_ns")).clip(lower_bound=0)
+    since: pl.Series = known.sort("place").select(since_ns=pl.when(pl.col("saving").is_null()).then(since_ns))[
+        "since_ns"
+    ]
+    return since
 
 
 def _read(rank: RankTrace, waits: pl.DataFrame) -> pl.Series:

@@ -84,7 +84,8 @@ class Host(NamedTuple):
     waits: pl.DataFrame
     """``began_ns`` and ``returned_ns`` of waits for devices, and ``responsible``, what asked for them.
 
-    Besides there are ``ready_ns``, when what they waited for was over, and ``is_early``, whether that was all.
+    Besides there are ``ready_ns``, when what they waited for was over, ``is_early``, whether that was all, and
+    ``since_ns``, how long that was after what they could have read instead.
     """
     spent: pl.DataFrame
     """What it did between these, also while devices worked: as ``gaps``."""
@@ -459,6 +460,7 @@ def rows(rank: RankTrace, late: str) -> pl.DataFrame:
             at_ns="returned_ns",
             start_ns="began_ns",
             end_ns="ready_ns",
+            time_ns="since_ns",
             name="responsible",
             cause=pl.coalesce("saving", pl.when("is_early").then(pl.lit(classes.SYNCHRONIZATION))),
         ),
