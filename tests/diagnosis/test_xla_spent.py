@@ -98,6 +98,21 @@ def test_evaluations_and_checkpoints_cost_what_waiting_for_them_exposes(cause: s
     assert [ns for _, ns in xla_spent.beside_gaps(costs, waited, cast("Meetings", Hurrying()))] == [100]
 
 
+def test_a_slow_host_takes_longer_for_all_that_others_do_and_no_longer_than_its_calls() -> None:
+    """Beside late input of the same host it was worth 81 ms, of which the job gains 208 without it.
+
+    It takes ten times as long for what others take 10 ns for. What is beyond that is a pause, and its input is told by
+    itself.
+    """
+    spent = ((LAUNCH, "call", 100), (UNRECORDED, "", 900), (UPLOAD, "shard_args", 60), (INPUT, "load", 500))
+    others = ((LAUNCH, "call", 10), (UNRECORDED, "", 10), (UPLOAD, "MemcpyH2D", 10), (INPUT, "load", 10))
+    done = job(*((rank, *each) for rank in RANKS for each in (spent if rank == 2 else others)))
+    slow = Candidate(SLOW_HOST, Change(), (2,), evidence={"host_ratio": 10.0})
+    late = Candidate(INPUT, Change(), (2,), responsible="load")
+    (found, _) = xla_spent.without([(slow, 5), (late, 5)], done, cast("Meetings", Saving()))
+    assert found[1] == 90 + 90 + 50
+
+
 def test_an_evaluation_costs_all_that_its_hosts_do_for_it() -> None:
     """One whose batches take longer to load than to evaluate was worth two thirds of what the job gains without it."""
     done = job(*((rank, EVALUATION, "evaluate", 100) for rank in RANKS))

@@ -179,17 +179,33 @@ def _without(found: Candidate, job: Job, every: Sequence[Candidate]) -> Candidat
     if found.cause == SYNCHRONIZATION:
         return _with_work_after_waits(found, job) if found.change.waits else found
     if found.cause == SLOW_HOST:
-        found = replace(found, cause=LAUNCH)
-        as_launching = replace(job, rows=_as_launching(job.rows, ranks))
-        return replace(_without(found, as_launching, every), cause=SLOW_HOST)
+        spent = _slowed(found, replace(job, rows=_as_launching(job.rows, ranks)), every)
+        return replace(found, change=_with_spent(spent, found, job))
     if found.cause not in (*STALLING, *READING, *_WHOLE_OF_ALL):
         return found
     own = _of_name(job.of(SPENT), found).filter(cause=found.cause)
     spent = _beyond(own, ranks, job) if found.ranks else _without_beyond(own, _who_has_more(found, every), job)
+    return replace(found, change=_with_spent(spent, found, job))
+
+
+def _with_spent(spent: pl.DataFrame, found: Candidate, job: Job) -> Change:
+    """The change of the cause with what its hosts do of it, ``ns``."""
     parts: dict[int, list[tuple[int, float]]] = {}
     for rank, at, ns in spent.filter(pl.col("ns") > 0).select("rank", "at_ns", "ns").iter_rows():
         parts.setdefault(rank, []).append((at, float(ns)))
-    return replace(found, change=replace(found.change, spent=_with_gaps(parts, found, job))) if parts else found
+    return replace(found.change, spent=_with_gaps(parts, found, job)) if parts else found.change
+
+
+def _slowed(found: Candidate, job: Job, every: Sequence[Candidate]) -> pl.DataFrame:
+    """What a slow host takes beyond others for whatever these do, too: for no longer than its calls take.
+
+    What it has beyond that is told by itself, if it is a cause.
+    """
+    told = {each.cause for each in every if each.cause != SLOW_HOST and {*each.ranks} & {*found.ranks}}
+    spent = _beyond(job.of(SPENT).filter(~pl.col("cause").is_in([*told])), found.ranks, job, by=("cause",))
+    longest_ns = (found.evidence.get("host_ratio", inf) - 1) * pl.col("usual_ns").fill_null(0)
+    own_ns = pl.col("ns").sum().over("rank", "step", "cause")
+    return spent.with_columns(ns=pl.col("ns") * (longest_ns / own_ns).fill_nan(0).clip(upper_bound=1))
 
 
 def _with_work_after_waits(found: Candidate, job: Job) -> Candidate:
