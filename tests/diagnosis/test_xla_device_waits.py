@@ -122,3 +122,16 @@ def test_a_wait_tells_when_its_program_was_over_in_the_step_before(*, is_each: b
     assert found == list(
         zip([1_400_000, 3_400_000, 5_400_000] if is_each else [1_400_000, 5_400_000], since, strict=True)
     )
+
+
+def test_what_is_launched_late_is_begun_with_the_first_device() -> None:
+    """Programs that begin with a gather met others before they had begun: reading each loss was worth nothing."""
+    drawn = trace(f"""
+        step |{"1" * 3000}|
+        tpu  |{"A" * 500}{"." * 500}{"B" * 2000}|
+        tpu  |{"A" * 500}{"." * 513}{"B" * 1987}|
+        call |a{"." * 989}b{"." * 2009}|
+    """)
+    rank = replace(drawn, tables={**{table.name: table.empty() for table in (CALLS, HLO)}, **drawn.tables})
+    late = xla_hosts.rows(rank, "late").filter(row="late").sort("at_ns")
+    assert late.select("at_ns", "time_ns").rows()[-1] == (1_000_000, 500_000)
