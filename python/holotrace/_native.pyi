@@ -358,8 +358,8 @@ class Meetings:
     kernel (the number of that which is one of several messages, else null) and ended_ns (when that ended). ``ranks``
     are rank, end_ns (null for one that does not end), offset_ns (how far its clock is ahead of that of the job) and
     is_waiting (whether it is known when its host waited for its devices). ``late`` has rank, begun_ns, since_ns, gap_ns
-    and launched_ns, ``waits`` rank, returned_ns, began_ns and ready_ns, on the clocks of the ranks. Times, ranks and
-    matches are Int64, numbers UInt32.
+    and launched_ns, ``waits`` rank, returned_ns, began_ns, ready_ns and before_ns (when what the device had done before
+    was over), on the clocks of the ranks. Times, ranks and matches are Int64, numbers UInt32.
     """
 
     def __new__(cls, visits: ArrowStream, ranks: ArrowStream, late: ArrowStream, waits: ArrowStream) -> Meetings: ...

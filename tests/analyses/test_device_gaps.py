@@ -86,6 +86,21 @@ def test_what_another_thread_does_counts_before_the_waiting_of_the_launching_one
     assert found(draw(drawing)) == [(1_000, 6_000, "upload", "TransferToDevice")]
 
 
+def test_what_is_still_on_its_way_as_a_program_begins_is_not_what_that_waited_for() -> None:
+    """Loaders send the next batch while a graph is collected: gaps of hosts that took long for that were theirs."""
+    long = "." * 200
+    drawing = f"""
+        tpu  |A......{"B" * 200}|
+        call |.......b{long[1:]}|
+        call |.UUUUUU{{}}|
+        mark |.FFFFFF{long}|
+        U = TransferToDevice
+        F = forward
+    """
+    assert found(draw(drawing.format("U" * 150 + "." * 50))) == [(1_000, 6_000, "program", "forward")]
+    assert found(draw(drawing.format(long))) == [(1_000, 6_000, "upload", "TransferToDevice")]
+
+
 def test_work_launched_before_the_gap_was_queued_whatever_the_host_does() -> None:
     assert found(draw("tpu |A...B|\ncall |bIII.|\nI = Iterator::Next")) == [(1_000, 3_000, "queued", None)]
 

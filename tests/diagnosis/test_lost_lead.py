@@ -293,3 +293,17 @@ def test_a_slow_host_pauses_for_no_longer_than_what_hosts_take_by_themselves_is_
     rows = [("window", 0, 1_000), ("window", 1, 1_000), ("host", 0, 700), ("host", 1, 100)]
     job = CausesJob(pl.DataFrame(rows, ["row", "rank", "time_ns"], orient="row"), pl.DataFrame(), (0, 1), 100)
     assert idle._follows(idle._Idle("host-pause", None, table, table), {0: 3.0}, NO_FUNCTIONS, job) == is_slow
+
+
+@pytest.mark.parametrize(
+    ("spent_ns", "is_slow"), [([10, 10, 900], False), ([10, 20, 30], False), ([200, 200, 900], True)]
+)
+def test_a_slow_host_does_what_no_call_tells_of_for_no_longer_than_its_calls_take(
+    spent_ns: list[int], is_slow: bool
+) -> None:
+    """Pauses of a slow host were its slowness: that was worth 128 ms in place of 72, and nothing was said of them."""
+    spent = [{"row": "spent", "cause": "unrecorded-host", "rank": at, "time_ns": ns} for at, ns in enumerate(spent_ns)]
+    window = [{"row": "window", "cause": None, "rank": rank, "time_ns": 2_000} for rank in range(3)]
+    job = CausesJob(pl.DataFrame([*spent, *window]), pl.DataFrame(), (0, 1, 2), 100)
+    table = pl.DataFrame({"rank": [2], "time_ns": [850], "beyond_ns": [850]})
+    assert idle._follows(idle._Idle("unrecorded-host", None, table, table), {2: 5.0}, NO_FUNCTIONS, job) == is_slow

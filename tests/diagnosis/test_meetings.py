@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import holotrace
-from holotrace.diagnosis.job.meetings import LATE, Change, Meetings
+from holotrace.diagnosis.job.meetings import LATE, NOTHING_BEFORE, Change, Meetings
 from holotrace.diagnosis.rank import account, own_meetings
 from trace_files import ALL_REDUCE, write_trace
 
@@ -123,12 +123,29 @@ def test_a_faster_device_begins_nothing_before_it_is_launched(change: Change, en
 @pytest.mark.parametrize(("lag_ms", "saved_ms"), [(1, 141), (5, 145), (60, 170)])
 def test_what_a_host_sends_as_it_launches_is_there_earlier_if_it_launches_earlier(lag_ms: int, saved_ms: int) -> None:
     """What a wait exposes was worth nothing where programs begin long after their launch, when their batch is there."""
-    waits = pl.DataFrame({"rank": 0, "returned_ns": 220_000_000, "began_ns": 50_000_000, "ready_ns": 100_000_000})
+    times = {"returned_ns": 220_000_000, "began_ns": 50_000_000, "ready_ns": 100_000_000, "before_ns": NOTHING_BEFORE}
+    waits = pl.DataFrame({"rank": 0, **times})
     begun_ms = 240 + lag_ms
     late_ms = {"since_ns": 220, "gap_ns": begun_ms - 100, "launched_ns": 240}
     launched = late(begun_ms * 1_000_000, **{name: ms * 1_000_000 for name, ms in late_ms.items()})
     alone = Meetings(NONE, {0: 400_000_000}, {}, late=launched, waits=waits, waiting={0})
     assert alone.ends(Change())[0] == 400_000_000
+    assert alone.saved_ns(Change(waits={0: frozenset({220_000_000})})) == saved_ms * 1_000_000
+
+
+@pytest.mark.parametrize(("before_ms", "saved_ms"), [(None, 141), (30, 141), (90, 130), (100, 120)])
+def test_a_host_that_does_not_wait_early_waits_for_what_its_device_did_before(
+    before_ms: int | None, saved_ms: int
+) -> None:
+    """Reading the loss of each second step was worth half as much again, beside compiling in one of the others.
+
+    Without it, a host that reads the loss of the step before is not further ahead than by that step.
+    """
+    before_ns = NOTHING_BEFORE if before_ms is None else before_ms * 1_000_000
+    times = {"returned_ns": 220_000_000, "began_ns": 50_000_000, "ready_ns": 100_000_000, "before_ns": before_ns}
+    waits = pl.DataFrame({"rank": 0, **times})
+    launched = late(241_000_000, since_ns=220_000_000, gap_ns=141_000_000, launched_ns=240_000_000)
+    alone = Meetings(NONE, {0: 400_000_000}, {}, late=launched, waits=waits, waiting={0})
     assert alone.saved_ns(Change(waits={0: frozenset({220_000_000})})) == saved_ms * 1_000_000
 
 

@@ -101,3 +101,37 @@ def test_a_host_that_reads_what_is_there_has_waited_for_nothing() -> None:
     """Launching many small programs before such a read was not said to make the next one late."""
     waits = pl.DataFrame({"began_ns": [0, 3_000_000], "returned_ns": [2_000_000, 3_060_000]})
     assert xla_device_waits.losing(waits)["returned_ns"].to_list() == [2_000_000]
+
+
+@pytest.mark.parametrize("is_each", [True, False])
+def test_a_wait_tells_when_its_program_was_over_in_the_step_before(*, is_each: bool) -> None:
+    """A host that reads the loss one step later waits for that; the first run is known to have begun after it.
+
+    One that reads none in other steps waits for nothing.
+    """
+    reads, launches = f"a{'R' * 1449}{'.' * 550}", f"a{'.' * 1999}"
+    drawn = trace(f"""
+        step |{"1" * 2000}{"2" * 2000}{"3" * 2000}|
+        tpu  |{f"{'.' * 100}{'A' * 1300}{'.' * 600}" * 3}|
+        call |{reads}{reads if is_each else launches}{reads}|
+        R = np.asarray(jax.Array)
+    """)
+    rank = replace(drawn, tables={**{table.name: table.empty() for table in (CALLS, HLO)}, **drawn.tables})
+    found = xla_hosts.rows(rank, "late").filter(row="waited").select("end_ns", "time_ns").rows()
+    since = [1_300_000, 2_000_000, 2_000_000] if is_each else [None, None]
+    assert found == list(
+        zip([1_400_000, 3_400_000, 5_400_000] if is_each else [1_400_000, 5_400_000], since, strict=True)
+    )
+
+
+def test_what_is_launched_late_is_begun_with_the_first_device() -> None:
+    """Programs that begin with a gather met others before they had begun: reading each loss was worth nothing."""
+    drawn = trace(f"""
+        step |{"1" * 3000}|
+        tpu  |{"A" * 500}{"." * 500}{"B" * 2000}|
+        tpu  |{"A" * 500}{"." * 513}{"B" * 1987}|
+        call |a{"." * 989}b{"." * 2009}|
+    """)
+    rank = replace(drawn, tables={**{table.name: table.empty() for table in (CALLS, HLO)}, **drawn.tables})
+    late = xla_hosts.rows(rank, "late").filter(row="late").sort("at_ns")
+    assert late.select("at_ns", "time_ns").rows()[-1] == (1_000_000, 500_000)

@@ -8,10 +8,12 @@ import pytest
 from holotrace.core.schema import filled
 from holotrace.diagnosis.job import xla_pace
 from holotrace.diagnosis.rank import account
-from holotrace.diagnosis.rank.xla.hosts import WAITED
+from holotrace.diagnosis.rank.xla.hosts import SPENT, WAITED
 
 
-def ratios(every_ns: int, *, waits_ns: int = 0, count: int = 12, kind: str | None = account.XLA) -> dict[int, float]:
+def ratios(
+    every_ns: int, *, waits_ns: int = 0, count: int = 12, kind: str | None = account.XLA, compiles_ns: int = 0
+) -> dict[int, float]:
     """Of a host that launches a program so often, each of which its device takes 100 ns for, and waits before each."""
     window = {"row": account.WINDOW, "detail": kind, "time_ns": 100 * count, "count": 1}
     launches = [
@@ -23,7 +25,8 @@ def ratios(every_ns: int, *, waits_ns: int = 0, count: int = 12, kind: str | Non
         for place in range(count)
         if waits_ns
     ]
-    rows = pl.DataFrame([window, *launches, *waits], infer_schema_length=None)
+    compiled = [{"row": SPENT, "cause": "compilation", "at_ns": 50, "time_ns": compiles_ns}] if compiles_ns else []
+    rows = pl.DataFrame([window, *launches, *waits, *compiled], infer_schema_length=None)
     return xla_pace.own_ratios(filled(rows, account.COLUMNS).with_columns(pl.lit(3, pl.Int32).alias("rank")))
 
 
@@ -40,6 +43,12 @@ def test_what_a_host_waits_for_its_device_is_no_pace_of_its_own() -> None:
 def test_nothing_is_known_of_hosts_that_are_not_further_and_further_ahead(every_ns: int) -> None:
     """Something that is not recorded may hold them back."""
     assert ratios(every_ns) == {}
+
+
+def test_what_hosts_compile_now_and_then_is_no_pace_of_theirs() -> None:
+    """A slow device was worth 11 of 24 ms, as its host had compiled in half of the steps before."""
+    assert ratios(75, compiles_ns=40) == {3: pytest.approx(0.75)}
+    assert ratios(75, compiles_ns=200) == {}
 
 
 def test_few_launches_and_other_profiles_tell_no_pace() -> None:

@@ -229,4 +229,4 @@ def test_what_a_host_does_after_it_waited_for_an_evaluation_is_not_laid_to_that(
         host.main.append(_span("train", begun_us, host.at_us, {"_r": 1, "step_num": step}))
     costs = {row["cause"]: row["cost_ns"] for row in host.written(tmp_path).causes().to_dicts()}
     # Without the evaluation, which it waits for, the host would be so far ahead that saving was hidden.
-    assert costs == {"checkpoint": pytest.approx(18e6, rel=0.02), "evaluation": pytest.approx(24e6, rel=0.02)}
+    assert costs == {"checkpoint": pytest.approx(18e6, rel=0.02), "evaluation": pytest.approx(24e6, rel=0.03)}

@@ -24,6 +24,7 @@ from holotrace.diagnosis.words.classes import (
     INPUT,
     LAUNCH,
     SLOW_HOST,
+    SYNCHRONIZATION,
     UNRECORDED,
     UPLOAD,
 )
@@ -65,6 +66,28 @@ class Hurrying:
         return 100 * sum(len(ended) for ended in change.waits.values())
 
 
+class Removing(Hurrying):
+    """The same, which also ends earlier by all that devices do not stand still for."""
+
+    def saved_ns(self, change: Change) -> int:
+        return super().saved_ns(change) + round(sum(ns for parts in change.removed.values() for _, ns in parts))
+
+
+def test_what_hosts_do_after_their_waits_takes_as_long_without_these() -> None:
+    """Reading each loss was worth 1.5 of what the job gains beside a host that paused as long as a step takes.
+
+    What ends in a late launch is what the host then does earlier, but takes as long for; the graph at 500 is not run.
+    """
+    done = job()
+    told = {"rank": [0, 0], "at_ns": [100, 900], "cause": [SYNCHRONIZATION, None], "name": ["x", None]}
+    waits = pl.DataFrame({"row": [WAITED, account.LATE], **told}).cast({"rank": pl.Int32})
+    waited = replace(done, rows=pl.concat([done.rows, waits], how="diagonal"))
+    change = Change(removed={0: [(900, 60.0), (500, 30.0)]}, launched={0: [(880, 60.0)]})
+    costs = [(Candidate(SYNCHRONIZATION, change, (), responsible="x"), 999)]
+    found = xla_spent.beside_gaps(costs, waited, cast("Meetings", Removing()))
+    assert [cost for _, cost in found] == [100 + 30]
+
+
 @pytest.mark.parametrize("cause", [EVALUATION, CHECKPOINT])
 def test_evaluations_and_checkpoints_cost_what_waiting_for_them_exposes(cause: str) -> None:
     """That hosts would be ahead of the next launch without it counted for checkpoints only."""
@@ -75,11 +98,42 @@ def test_evaluations_and_checkpoints_cost_what_waiting_for_them_exposes(cause: s
     assert [ns for _, ns in xla_spent.beside_gaps(costs, waited, cast("Meetings", Hurrying()))] == [100]
 
 
+def test_a_slow_host_takes_longer_for_all_that_others_do_and_no_longer_than_its_calls() -> None:
+    """Beside late input of the same host it was worth 81 ms, of which the job gains 208 without it.
+
+    It takes ten times as long for what others take 10 ns for. What is beyond that is a pause, and its input is told by
+    itself.
+    """
+    spent = ((LAUNCH, "call", 100), (UNRECORDED, "", 900), (UPLOAD, "shard_args", 60), (INPUT, "load", 500))
+    others = ((LAUNCH, "call", 10), (UNRECORDED, "", 10), (UPLOAD, "MemcpyH2D", 10), (INPUT, "load", 10))
+    done = job(*((rank, *each) for rank in RANKS for each in (spent if rank == 2 else others)))
+    slow = Candidate(SLOW_HOST, Change(), (2,), evidence={"host_ratio": 10.0})
+    late = Candidate(INPUT, Change(), (2,), responsible="load")
+    (found, _) = xla_spent.without([(slow, 5), (late, 5)], done, cast("Meetings", Saving()))
+    assert found[1] == 90 + 90 + 50
+
+
 def test_an_evaluation_costs_all_that_its_hosts_do_for_it() -> None:
     """One whose batches take longer to load than to evaluate was worth two thirds of what the job gains without it."""
     done = job(*((rank, EVALUATION, "evaluate", 100) for rank in RANKS))
     costs = [(Candidate(EVALUATION, Change(), (), responsible="evaluate"), 200)]
     assert [ns for _, ns in xla_spent.beside_gaps(costs, done, cast("Meetings", Saving()))] == [300]
+
+
+@pytest.mark.parametrize(("returned_ns", "spared_ns"), [(500, 100), (100, 60)])
+def test_a_cause_spares_hosts_what_gaps_are_laid_to_it_also_where_they_did_it_before_a_wait(
+    returned_ns: int, spared_ns: int
+) -> None:
+    """Small programs were worth 41 ms, and beside a slow device 2: of what hosts spare 4 ms a step were missing.
+
+    Of the 60 ns laid to it 40 were spent on the way to the launch at 900, or before the wait that this begins with.
+    """
+    done = job((0, LAUNCH, "jit", 20), (0, LAUNCH, "jit", 20))
+    times = {"at_ns": pl.Series([400, 420, returned_ns], dtype=pl.Int64)}
+    waited = replace(done, rows=done.rows.with_columns(**times), ranks=(0,))
+    change = Change(removed={0: [(900, 60.0)]}, launched={0: [(900, 60.0)]})
+    ((found, _),) = xla_spent.without([(Candidate(LAUNCH, change, (0,)), 5)], waited, cast("Meetings", Saving()))
+    assert sum(ns for _, ns in found.change.spent[0]) == spared_ns
 
 
 def test_what_one_host_has_beyond_others_is_not_counted_for_all_hosts_again() -> None:

@@ -66,12 +66,14 @@ impl Meetings {
         }
         let waits = Batches::of(waits)?;
         let time = |name: &str| waits.values::<Int64Type>(name);
-        let (returned, began, ready) = (time("returned_ns")?, time("began_ns")?, time("ready_ns")?);
+        let (returned, began) = (time("returned_ns")?, time("began_ns")?);
+        let (ready, before) = (time("ready_ns")?, time("before_ns")?);
         for (row, rank) in time("rank")?.iter().enumerate() {
             let Some(&at) = places.get(rank) else { continue };
             let offset = numbers[at].1;
-            let [returned, began, ready] = [returned[row], began[row], ready[row]].map(|ns| ns.saturating_sub(offset));
-            known[at].waits.get_or_insert_default().push(Wait { returned, began, ready });
+            let [returned, began, ready, before] =
+                [returned[row], began[row], ready[row], before[row]].map(|ns| ns.saturating_sub(offset));
+            known[at].waits.get_or_insert_default().push(Wait { returned, began, ready, before });
         }
         let matches = visits.values::<Int64Type>("match")?;
         let visits = visited(&visits, &places, origin)?;

@@ -27,6 +27,8 @@ _EARLY_RATIO = 0.1
 # What slices of TPUs exchange, by the instruction that sends it.
 _EXCHANGED = r"\(send(\.\d+)?\)$"
 _IS_BARRIER = pl.col("collective").cast(pl.String) == collectives.BARRIER
+# What a program begins with: so is what its cores leave a barrier for.
+IS_FIRST = _IS_BARRIER | (pl.col("group_description").cast(pl.String) == collectives.OF_BARRIER).fill_null(value=False)
 # Whether a device of the rank stood still at its end.
 _IS_HELD = (pl.col("time_ns") > 0).any().over("match", "of_rank")
 
@@ -153,7 +155,7 @@ def _matched(calls: pl.DataFrame) -> pl.DataFrame:
     """
     found = collectives.matched(collectives.by_member(calls))
     if (slices := _slices(found)) is not None:
-        of_slice = pl.when(_IS_BARRIER).then(pl.col("rank").replace_strict(slices, default=None)).cast(pl.String)
+        of_slice = pl.when(IS_FIRST).then(pl.col("rank").replace_strict(slices, default=None).cast(pl.String))
         placed = calls.with_columns(group_ranks=pl.coalesce(of_slice, pl.col("group_ranks").cast(pl.String)))
         found = collectives.matched(collectives.by_member(placed))
     if _are_of_all(found):
@@ -167,7 +169,7 @@ def _slices(matched: pl.DataFrame) -> dict[int, str] | None:
     is_exchange = _OPERATION.str.contains(_EXCHANGED).fill_null(value=False)
     if not matched.select(is_exchange.any()).item():
         return None
-    met = matched.filter(~_IS_BARRIER, ~is_exchange).group_by("match").agg(pl.col("of_rank").unique().sort())
+    met = matched.filter(~IS_FIRST, ~is_exchange).group_by("match").agg(pl.col("of_rank").unique().sort())
     found = {rank: {rank} for rank in matched["of_rank"].unique()}
     for ranks in met["of_rank"].unique():
         whole = set().union(*(found[rank] for rank in ranks))

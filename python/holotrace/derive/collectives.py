@@ -57,6 +57,8 @@ CALLS = (
 
 # Where the cores of a TPU meet before a program that exchanges data begins, as its profile calls it.
 BARRIER = "barrier-cores"
+# Who meets in what cores leave a barrier for.
+OF_BARRIER = "cores at a barrier"
 # A message of a kernel of several, which ends with the last of them: its end tells nothing of clocks.
 GROUPED = "send/recv in a group"
 # A kernel of several, by what starts it in PyTorch.
@@ -94,7 +96,9 @@ def calls(rank: RankTrace) -> pl.DataFrame:
     is_met = pl.col("arrived_ns").is_not_null()
     met = done(
         found.with_columns(
-            start_ns=pl.coalesce("arrived_ns", "start_ns"), group_ranks=pl.when(~is_met).then("group_ranks")
+            start_ns=pl.coalesce("arrived_ns", "start_ns"),
+            group_ranks=pl.when(~is_met).then("group_ranks"),
+            group_description=pl.when(is_met).then(pl.lit(OF_BARRIER, pl.Categorical())).otherwise("group_description"),
         ).with_columns(device=pl.when(pl.col("device").n_unique() > 1).then("device"))
     )
     exposed = pl.concat(_with_exposed(met, rank))[:, [column.name for column in CALLS]].lazy()

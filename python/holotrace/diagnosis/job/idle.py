@@ -349,11 +349,21 @@ def _is_of_slowness(idle: _Idle, slow: dict[int, float], job: Job) -> bool:
     own = job.of(account.HOST).filter(~pl.col("rank").is_in(list(slow)))["time_ns"]
     # Hosts launch all the time, but what stretches to a pause is a part of what they take by themselves.
     usual_ns = lower_median(own) if idle.cause == PAUSE and len(own) else math.inf
+    if idle.cause == UNRECORDED:
+        usual_ns = _unrecorded_ns(list(slow), job)
     beyond = idle.table.filter(pl.col("rank").is_in(list(slow))).group_by("rank").agg(pl.col("beyond_ns").sum())
     return all(
         ns <= _SLACK * min((1 - 1 / slow[rank]) * lasted.get(rank, ns), (slow[rank] - 1) * usual_ns)
         for rank, ns in beyond.iter_rows()
     )
+
+
+def _unrecorded_ns(slow: Sequence[int], job: Job) -> float:
+    """How long hosts that are not slow do what no call tells of; without end where it is not known of the slow ones."""
+    spent = job.of(SPENT).filter(cause=UNRECORDED).group_by("rank").agg(pl.col("time_ns").sum())
+    of_rank: dict[int, int] = dict(spent.iter_rows())
+    others = [of_rank.get(rank, 0) for rank in job.ranks if rank not in slow]
+    return lower_median(pl.Series(others)) if others and all(of_rank.get(rank) for rank in slow) else math.inf
 
 
 def _is_as_slow(idle: _Idle, slow: dict[int, float], functions: pl.DataFrame) -> bool:

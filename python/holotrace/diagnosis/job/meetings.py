@@ -21,8 +21,10 @@ from holotrace.derive.host_messages import ON_HOSTS
 # begins it earlier. Since when the host did something else, for how much of that the device had nothing to do, and when
 # it was launched, if the device still had something to do then.
 LATE = pl.Schema(dict.fromkeys(("rank", "begun_ns", "since_ns", "gap_ns", "launched_ns"), pl.Int64()))
-# When hosts waited for their devices: the last program before the end of that was over when it was ready.
-WAITS = pl.Schema(dict.fromkeys(("rank", "returned_ns", "began_ns", "ready_ns"), pl.Int64()))
+# When hosts waited for their devices: the last program before the end of that was over when it was ready, and the one
+# before that, which they wait for if not for this, before it; with nothing before, that is the least of all times.
+WAITS = pl.Schema(dict.fromkeys(("rank", "returned_ns", "began_ns", "ready_ns", "before_ns"), pl.Int64()))
+NOTHING_BEFORE = -(2**63)
 
 Removed = Sequence[tuple[int, float]]
 
@@ -45,7 +47,7 @@ class Change:
     spent: Mapping[int, Removed] = field(default_factory=dict)
     # What hosts of XLA spare, by when they launched what comes after it.
     launched: Mapping[int, Removed] = field(default_factory=dict)
-    # Waits of such hosts that they do without, by when they ended.
+    # Waits of such hosts that are for what devices did before, instead, by when they ended.
     waits: Mapping[int, frozenset[int]] = field(default_factory=dict)
     # What one device of a rank does not do, by both, as what is removed.
     of_devices: Mapping[tuple[int, int], Removed] = field(default_factory=dict)

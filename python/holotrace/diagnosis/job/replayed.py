@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import polars as pl
 
 from holotrace.derive import arrivals
-from holotrace.derive.collectives import BARRIER
 from holotrace.diagnosis.job import floors, not_recorded, same_turns
 from holotrace.diagnosis.job.candidates import Job
-from holotrace.diagnosis.job.meetings import Meetings
+from holotrace.diagnosis.job.meetings import NOTHING_BEFORE, Meetings
 from holotrace.diagnosis.rank import account, pairs
 from holotrace.diagnosis.rank.xla.hosts import SPENT, WAITED
 
@@ -57,9 +56,8 @@ def _devices(come: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame | None:
     if not is_xla.all() or not come["device"].count():
         return None
     # A host begins a program on its devices one after the other.
-    is_begun = pl.col("collective").cast(pl.String) == BARRIER
     last_ns = pl.col("arrival_ns").max().over("match", "rank")
-    placed = come.with_columns(arrival_ns=pl.when(is_begun).then(last_ns).otherwise("arrival_ns"))
+    placed = come.with_columns(arrival_ns=pl.when(arrivals.IS_FIRST).then(last_ns).otherwise("arrival_ns"))
     held_ns = pl.min_horizontal(pl.coalesce("device_ns", "time_ns"), pl.col("left_ns") - pl.col("arrival_ns"))
     device = pl.struct("rank", "device").rank("dense")
     numbered = placed.with_columns(time_ns=held_ns.clip(lower_bound=0), of_rank="rank", rank=device)
@@ -127,4 +125,6 @@ def _awaited(pauses: pl.DataFrame, visits: pl.DataFrame) -> pl.DataFrame:
 def _waits(rows: pl.DataFrame) -> pl.DataFrame:
     """When hosts that launch whole programs had waited for their devices."""
     found = rows.filter(pl.col("row") == WAITED)
-    return found.select(pl.col("rank").cast(pl.Int64), returned_ns="at_ns", began_ns="start_ns", ready_ns="end_ns")
+    before_ns = (pl.col("end_ns") - pl.col("time_ns")).fill_null(NOTHING_BEFORE)
+    rank = pl.col("rank").cast(pl.Int64)
+    return found.select(rank, returned_ns="at_ns", began_ns="start_ns", ready_ns="end_ns", before_ns=before_ns)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import polars as pl
@@ -11,7 +14,7 @@ import polars as pl
 from holotrace.derive.host_activities import INPUT_RANGES, PROGRAM, of_calls, of_ranges
 from holotrace.derive.totals import total
 from holotrace.diagnosis.job.candidates import NAMED_RATIO, Candidate, Job, beyond_others, when, who
-from holotrace.diagnosis.job.meetings import Change, Meetings, together
+from holotrace.diagnosis.job.meetings import Change, Meetings, Removed, together
 from holotrace.diagnosis.rank import account
 from holotrace.diagnosis.rank.xla.hosts import SPENT, WAITED
 from holotrace.diagnosis.rank.xla.saving import READING
@@ -30,6 +33,8 @@ from holotrace.diagnosis.words.classes import (
 _WHOLE_OF_ALL = (UPLOAD, LAUNCH, UNRECORDED)
 # Of fewer hosts none is one of a few.
 _FEWEST = 3
+# So soon after the first the last device of a rank begins a program.
+_SOON_NS = 1_000_000
 
 
 def without(kept: list[tuple[Candidate, int]], job: Job, meetings: Meetings) -> list[tuple[Candidate, int]]:
@@ -133,9 +138,15 @@ def beside_gaps(costs: list[tuple[Candidate, int]], job: Job, meetings: Meetings
     whole = [_is_whole(c, job) and not _is_sending(c, cost, costs) for c, cost in costs]
     every = [c for c, _ in costs]
     return [
-        (c, max(cost, meetings.saved_ns(_without(c, job, every).change)) if is_whole else cost)
+        (c, _at_once(_without(c, job, every), cost, meetings) if is_whole else cost)
         for (c, cost), is_whole in zip(costs, whole, strict=True)
     ]
+
+
+def _at_once(found: Candidate, cost: int, meetings: Meetings) -> int:
+    """What the job gains if its hosts go on at once, which of waits that are known is all."""
+    saved_ns = meetings.saved_ns(found.change)
+    return saved_ns if found.cause == SYNCHRONIZATION and found.change.waits else max(cost, saved_ns)
 
 
 def _is_whole(found: Candidate, job: Job) -> bool:
@@ -166,19 +177,76 @@ def _without(found: Candidate, job: Job, every: Sequence[Candidate]) -> Candidat
         ended = {rank: frozenset(own["at_ns"]) for (rank,), own in waits.partition_by("rank", as_dict=True).items()}
         found = replace(found, change=replace(found.change, waits=ended)) if ended else found
     if found.cause == SYNCHRONIZATION:
-        return found
+        return _with_work_after_waits(found, job) if found.change.waits else found
     if found.cause == SLOW_HOST:
-        found = replace(found, cause=LAUNCH)
-        as_launching = replace(job, rows=_as_launching(job.rows, ranks))
-        return replace(_without(found, as_launching, every), cause=SLOW_HOST)
+        spent = _slowed(found, replace(job, rows=_as_launching(job.rows, ranks)), every)
+        return replace(found, change=_with_spent(spent, found, job))
     if found.cause not in (*STALLING, *READING, *_WHOLE_OF_ALL):
         return found
     own = _of_name(job.of(SPENT), found).filter(cause=found.cause)
     spent = _beyond(own, ranks, job) if found.ranks else _without_beyond(own, _who_has_more(found, every), job)
+    return replace(found, change=_with_spent(spent, found, job))
+
+
+def _with_spent(spent: pl.DataFrame, found: Candidate, job: Job) -> Change:
+    """The change of the cause with what its hosts do of it, ``ns``."""
     parts: dict[int, list[tuple[int, float]]] = {}
     for rank, at, ns in spent.filter(pl.col("ns") > 0).select("rank", "at_ns", "ns").iter_rows():
         parts.setdefault(rank, []).append((at, float(ns)))
-    return replace(found, change=replace(found.change, spent=parts)) if parts else found
+    return replace(found.change, spent=_with_gaps(parts, found, job)) if parts else found.change
+
+
+def _slowed(found: Candidate, job: Job, every: Sequence[Candidate]) -> pl.DataFrame:
+    """What a slow host takes beyond others for whatever these do, too: for no longer than its calls take.
+
+    What it has beyond that is told by itself, if it is a cause.
+    """
+    told = {each.cause for each in every if each.cause != SLOW_HOST and {*each.ranks} & {*found.ranks}}
+    spent = _beyond(job.of(SPENT).filter(~pl.col("cause").is_in([*told])), found.ranks, job, by=("cause",))
+    longest_ns = (found.evidence.get("host_ratio", inf) - 1) * pl.col("usual_ns").fill_null(0)
+    own_ns = pl.col("ns").sum().over("rank", "step", "cause")
+    return spent.with_columns(ns=pl.col("ns") * (longest_ns / own_ns).fill_nan(0).clip(upper_bound=1))
+
+
+def _with_work_after_waits(found: Candidate, job: Job) -> Candidate:
+    """The cause but for gaps in which hosts do after their waits what they would do earlier without them.
+
+    Those are ended by what they launch next, which is as late as the replay makes it.
+    """
+    begun: dict[int, list[int]] = dict(job.of(account.LATE).group_by("rank").agg(pl.col("at_ns").sort()).iter_rows())
+    removed: dict[int, Removed] = {}
+    for rank, parts in found.change.removed.items():
+        gaps, late = Counter(ns for _, ns in found.change.launched.get(rank, ())), begun.get(rank, [])
+        kept = []
+        for at, ns in parts:
+            is_ended = gaps[ns] > 0 and bisect_left(late, at) < bisect_right(late, at + _SOON_NS)
+            gaps[ns] -= is_ended
+            kept += [] if is_ended else [(at, ns)]
+        removed[rank] = kept
+    return replace(found, change=replace(found.change, removed=removed, of_hosts=removed, launched={}))
+
+
+def _with_gaps(spent: Mapping[int, Removed], found: Candidate, job: Job) -> dict[int, Removed]:
+    """What hosts do not do, and as much as is laid to the cause of what they do on their ways to late launches.
+
+    A gap is laid to what takes longest before it, which hosts may have done before they waited for their devices.
+    """
+    returned = dict(job.of(WAITED).group_by("rank").agg(pl.col("at_ns").sort()).iter_rows())
+    every: dict[int, Removed] = {**spent}
+    for rank, parts in found.change.launched.items():
+        own, waits = sorted(spent.get(rank, ())), returned.get(rank, [])
+        lost: dict[int, float] = {}
+        for at, ns in parts:
+            lost[at] = lost.get(at, 0.0) + ns
+        more, before = [], 0
+        for at, ns in sorted(lost.items()):
+            place = bisect_left(waits, at)
+            since = max(before, waits[place - 1] if place else 0)
+            done = sum(length for when, length in own[bisect_right(own, (since, inf)) : bisect_right(own, (at, inf))])
+            more += [(at, ns - done)] if ns > done else []
+            before = at
+        every[rank] = [*own, *more]
+    return every
 
 
 def _who_has_more(found: Candidate, every: Sequence[Candidate]) -> tuple[int, ...]:

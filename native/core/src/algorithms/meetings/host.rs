@@ -3,13 +3,15 @@
 use super::Less;
 use super::course::Course;
 
-/// A host waited for its devices; the change may do without.
+/// A host waited for its devices; with a change it may wait for what they did before that only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wait {
     pub returned: i64,
     pub began: i64,
     /// When the last program before that was over: what it waited for, if it had to.
     pub ready: i64,
+    /// When the one before that was over, which it waits for if it does not for this; the least of all times if none.
+    pub before: i64,
 }
 
 /// The host of one rank, as time goes by.
@@ -32,9 +34,11 @@ impl<'a> HostClock<'a> {
             self.waits = others;
             let began = wait.began.max(self.went);
             let mut now = self.own(began);
-            if !self.less.without.contains(&wait.returned) {
-                now = now.max(device.at(wait.ready)) + wait.returned as f64 - began.max(wait.ready) as f64;
-            }
+            now = if self.less.without.contains(&wait.returned) {
+                now.max(device.at(wait.before))
+            } else {
+                now.max(device.at(wait.ready)) + wait.returned as f64 - began.max(wait.ready) as f64
+            };
             self.went = wait.returned;
             self.later = now - wait.returned as f64 + self.less.spared.before(wait.returned);
         }

@@ -60,7 +60,7 @@ pub struct Less {
     pub spent: Removed,
     /// What a host whose waits are known spares before a time.
     pub spared: Removed,
-    /// When waits ended that such a host does without.
+    /// When waits ended that such a host does without, until the device has done what it did before.
     pub without: HashSet<i64>,
 }
 

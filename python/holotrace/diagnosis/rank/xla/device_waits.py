@@ -12,6 +12,8 @@ from holotrace.diagnosis.rank.xla import late_launches as xla_late_launches
 
 # So far the clocks of a host and its devices may be apart.
 _CLOCKS_NS = 20_000
+# A host that waits for nothing in so many steps is ahead by more than one.
+_FREE_RATIO = 0.25
 
 
 def held_back(rank: RankTrace, activities: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
@@ -68,9 +70,41 @@ def with_ready(rank: RankTrace, waits: pl.DataFrame, gaps: pl.DataFrame) -> pl.D
     # What had been there for long is of an earlier program than the last.
     waited = pl.col("began_ns") < pl.col("ready_ns")
     read_ns = pl.when(waited).then("ready_ns").otherwise(pl.coalesce(_read(rank, known), "ready_ns"))
-    return known.with_columns(
+    ready = known.with_columns(
         pl.coalesce(pl.when(is_last).then(in_gap), read_ns, in_gap, "returned_ns").alias("ready_ns")
     )
+    return ready.hstack([_since(rank, ready)])
+
+
+def _since(rank: RankTrace, waits: pl.DataFrame) -> pl.Series:
+    """How long after its run in the step before the program that each wait is for was over, ``since_ns``.
+
+    A loop that reads its results one step later waits for that. Code that saves or evaluates has nothing else to read,
+    nor has a loop that waits for nothing in other steps.
+    """
+    runs = xla_gaps.program_runs(rank)
+    lasting = runs.filter(pl.col("end_ns") - pl.col("start_ns") >= xla_gaps.MIN_GAP_NS)
+    over = (
+        lasting.group_by(pl.coalesce("launch_ns", "start_ns"))
+        .agg(pl.col("module").first(), pl.col("start_ns").min(), over_ns=pl.col("end_ns").max())
+        .sort("over_ns")
+        # What began before the recording was over when the first of them began.
+        .with_columns(before_ns=pl.coalesce(pl.col("over_ns").shift(1).over("module"), "start_ns"))
+    )
+    told = waits.select("saving", "ready_ns", at_ns=pl.col("ready_ns") + _CLOCKS_NS).with_row_index("place")
+    known = told.sort("at_ns").join_asof(over, left_on="at_ns", right_on="over_ns", check_sortedness=False)
+    since_ns = (pl.col("ready_ns") - pl.col("before_ns")).clip(lower_bound=0)
+    is_read = pl.col("saving").is_null() & pl.lit(_always_waits(lasting["launch_ns"], waits))
+    since: pl.Series = known.sort("place").select(since_ns=pl.when(is_read).then(since_ns))["since_ns"]
+    return since
+
+
+def _always_waits(launches: pl.Series, waits: pl.DataFrame) -> bool:
+    """Whether the host reads something from nearly each launch to the next."""
+    launched = launches.drop_nulls().unique().sort()
+    began = waits.filter(pl.col("saving").is_null(), pl.col("responsible").is_not_null())["began_ns"]
+    counts = began.sort().search_sorted(launched).cast(pl.Int64).diff().drop_nulls()
+    return int((counts == 0).sum()) <= _FREE_RATIO * len(counts)
 
 
 def _read(rank: RankTrace, waits: pl.DataFrame) -> pl.Series:

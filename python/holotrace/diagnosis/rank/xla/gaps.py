@@ -154,6 +154,7 @@ def with_parts(
     threads = calls.select(launch_id="event_id", tid=pl.col("tid").cast(pl.String()))
     stepping = host_time.stepping_threads(rank)
     launched = found.join(threads, on="launch_id", how="left").sort(*DEVICE, "stream", "start_ns")
+    anywhere = {**anywhere, UPLOAD: intervals.intersect(anywhere[UPLOAD], _awaited(activities, found))}
     shared = [
         host_time.shares(group, activities, anywhere, pl.concat([stepping, group["tid"].head(1)]))
         for group in [launched.clear(), *launched.partition_by("tid", maintain_order=True)]
@@ -172,6 +173,15 @@ def with_parts(
             .replace_strict(range(len(PARTS)), PARTS, return_dtype=pl.String())
         )
     )
+
+
+def _awaited(activities: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:
+    """When what is sent may be waited for: not in gaps that end while it is still on its way, as for a next batch."""
+    sending = activities.filter(activity=UPLOAD).select("start_ns", "end_ns").sort("end_ns")
+    # A call may return a little later than what it has sent is there.
+    ends = gaps.select(until_ns="end_ns", over_ns=pl.col("end_ns") + MIN_GAP_NS).unique().sort("over_ns")
+    known = sending.join_asof(ends, left_on="end_ns", right_on="over_ns", check_sortedness=False)
+    return intervals.union(known.select(pl.max_horizontal("start_ns", "until_ns"), "end_ns"))
 
 
 def sent_ns(gaps: pl.DataFrame, activities: pl.DataFrame, copied: pl.DataFrame) -> pl.Series:

@@ -77,14 +77,15 @@ class Host(NamedTuple):
     Besides there is ``launched_ns``, when what ended each had been launched.
     """
     launches: pl.DataFrame
-    """``launched_ns`` of each launch, when the last of the devices began it, and for how long none had worked then.
+    """``launched_ns`` of each launch, when the first of the devices began it, and for how long none had worked then.
 
     The latter are ``begun_ns`` and ``gap_ns``, 0 where it was launched in time.
     """
     waits: pl.DataFrame
     """``began_ns`` and ``returned_ns`` of waits for devices, and ``responsible``, what asked for them.
 
-    Besides there are ``ready_ns``, when what they waited for was over, and ``is_early``, whether that was all.
+    Besides there are ``ready_ns``, when what they waited for was over, ``is_early``, whether that was all, and
+    ``since_ns``, how long that was after what they could have read instead.
     """
     spent: pl.DataFrame
     """What it did between these, also while devices worked: as ``gaps``."""
@@ -160,6 +161,8 @@ def host(rank: RankTrace) -> Host:
     launched_ns = pl.when(_awaits_inputs()).then("end_ns").otherwise("launch_ns")
     launched = laid.join(gaps.select("window", launched_ns=launched_ns), on="window", how="left", maintain_order="left")
     waited = xla_device_waits.with_ready(rank, pl.concat([waits, saved, held], how="diagonal"), gaps)
+    # A launch in which no program was over did not wait for the one before.
+    waited = waited.filter(pl.col("responsible").is_not_null() | (pl.col("ready_ns") >= pl.col("began_ns")))
     return Host(_in_order(launched), launches, waited, _in_order(spent))
 
 
@@ -175,12 +178,12 @@ def _launches(rank: RankTrace, gaps: pl.DataFrame) -> pl.DataFrame:
         HOST_CALLS.only("event_id", "end_ns"), pl.col("event_id").is_in(pl.lit(runs["launch_id"]).implode())
     )
     runs = runs.join(calls.select(launch_id="event_id", returned_ns="end_ns"), on="launch_id", how="left")
-    first, last = pl.col("start_ns").min(), pl.col("start_ns").max()
+    first = pl.col("start_ns").min()
     # A graph of many kernels begins before the call that launches it is over: until then the host works for it.
     launched_ns = pl.when(pl.col("returned_ns").max() > first).then(first).otherwise(pl.col("launch_ns").first())
     begun = (
         runs.group_by("launch_ns")
-        .agg(first_ns=first, begun_ns=last, launched_ns=launched_ns)
+        .agg(first_ns=first, begun_ns=first, launched_ns=launched_ns)
         .sort("first_ns", "launch_ns")
     )
     # What is copied to devices before a program, while these have nothing else to do, is launched too late, too.
@@ -459,6 +462,7 @@ def rows(rank: RankTrace, late: str) -> pl.DataFrame:
             at_ns="returned_ns",
             start_ns="began_ns",
             end_ns="ready_ns",
+            time_ns="since_ns",
             name="responsible",
             cause=pl.coalesce("saving", pl.when("is_early").then(pl.lit(classes.SYNCHRONIZATION))),
         ),
