@@ -293,3 +293,30 @@ def test_a_slow_host_pauses_for_no_longer_than_what_hosts_take_by_themselves_is_
     rows = [("window", 0, 1_000), ("window", 1, 1_000), ("host", 0, 700), ("host", 1, 100)]
     job = CausesJob(pl.DataFrame(rows, ["row", "rank", "time_ns"], orient="row"), pl.DataFrame(), (0, 1), 100)
     assert idle._follows(idle._Idle("host-pause", None, table, table), {0: 3.0}, NO_FUNCTIONS, job) == is_slow
+
+
+def test_what_stands_still_within_something_else_does_so_once() -> None:
+    """A loop was told to cost what a function that it calls does: 7.7 ms of a server's 27, of which 2 were its own."""
+    begun, lasted = pl.Series("began_ns", [10, 30, 0, 70]), pl.Series("won_ns", [10, 20, 60, 5])
+    assert lead.within_none_ns(begun, lasted).to_list() == [10, 20, 30, 5]
+
+
+def test_what_hosts_stood_still_in_last_is_not_all_that_they_are_late_for() -> None:
+    """A host that is late after two functions is so for both; after it waited for its device for neither."""
+    us = 1_000
+    late = pl.DataFrame({"window": [0, 1, 2], "start_ns": [300, 400, 900], "end_ns": [360, 460, 960]})
+    gaps = late.with_columns(pl.col("start_ns", "end_ns") * us)
+    share = {"cause": "launch-bound", "responsible": None, "event_id": None, "share_ns": 60 * us}
+    shares = pl.DataFrame([{"window": window, **share} for window in range(3)])
+    stalls = pl.DataFrame(
+        {"cause": "python-function", "responsible": ["pack", "loop"], "event_id": [7, 8]}
+        | {"began_ns": [100 * us, 195 * us], "returned_ns": [150 * us, 215 * us]}
+    )
+    waits = pl.DataFrame({"began_ns": 500 * us, "returned_ns": 600 * us, "responsible": "aten::item", "event_id": [9]})
+    shares, stalls, waits = (
+        frame.with_columns(pl.col("event_id").cast(pl.UInt32), pl.col("responsible").cast(pl.String))
+        for frame in (shares, stalls, waits)
+    )
+    told = lead.laid_to_stalls(shares, gaps, stalls, waits)
+    sums = dict(told.group_by("responsible").agg(pl.col("share_ns").sum() // us).iter_rows())
+    assert sums == {"pack": 60, "loop": 10, None: 110}

@@ -80,7 +80,11 @@ def rows(rank: RankTrace) -> pl.DataFrame:
     stops = pl.concat(parts, how="diagonal").unique(["cause", "returned_ns"], keep="first", maintain_order=True)
     if stops.is_empty():
         return pl.DataFrame(schema=_SCHEMA)
+    stops = stops.sort("returned_ns", "began_ns", descending=[False, True])
     stops = stops.hstack([_won_ns(rank, stops)])
+    stood = stops.filter(pl.col("is_wait").is_null())
+    own = stood.with_columns(lead.within_none_ns(stood["began_ns"], stood["won_ns"]))
+    stops = pl.concat([stops.filter("is_wait"), own])
     stops = stops.join(_lost(rank, stops), on="event_id", how="left", maintain_order="left")
     # What is laid to a wait anyway uses up what the host would be ahead.
     stops = stops.with_columns(pl.col("won_ns") - pl.col("laid_ns").fill_null(0))
