@@ -50,21 +50,26 @@ def freeing(rank: RankTrace) -> pl.DataFrame:
 
     Returns ``began_ns``, ``returned_ns``, and the ``event_id`` and ``name`` of the call.
     """
-    calls = rank.cached(host_calls)
-    names = [name for name in rank.cached(call_names) if name.startswith(ALLOCATING) and "Free" in name]
-    if not names:
-        return pl.DataFrame(
-            schema={"began_ns": pl.Int64(), "returned_ns": pl.Int64(), "event_id": pl.UInt32(), "name": pl.String()}
-        )
-    frees = calls.filter(among(calls["name"], names)).select(
-        "event_id", pl.col("name").cast(pl.String), began_ns="start_ns", ended_ns="end_ns"
-    )
-    frees = frees.sort("ended_ns")
     ends = rank[idle_windows.WORK_EVENTS].select(returned_ns="end_ns").sort("returned_ns")
-    found = frees.join_asof(ends, left_on="ended_ns", right_on="returned_ns", coalesce=False, check_sortedness=False)
+    found = frees(rank).join_asof(
+        ends, left_on="ended_ns", right_on="returned_ns", coalesce=False, check_sortedness=False
+    )
     return found.filter(pl.col("returned_ns") > pl.col("began_ns")).select(
         "began_ns", "returned_ns", "event_id", "name"
     )
+
+
+def frees(rank: RankTrace) -> pl.DataFrame:
+    """The calls that free memory of a device, which wait until it has nothing to do, in order of their ends.
+
+    Returns ``event_id``, ``name``, ``began_ns`` and ``ended_ns``.
+    """
+    calls = rank.cached(host_calls)
+    names = [name for name in rank.cached(call_names) if name.startswith(ALLOCATING) and "Free" in name]
+    found = calls.filter(among(calls["name"], names)).select(
+        "event_id", pl.col("name").cast(pl.String), began_ns="start_ns", ended_ns="end_ns"
+    )
+    return found.sort("ended_ns")
 
 
 def named(waits: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
