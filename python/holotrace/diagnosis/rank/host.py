@@ -55,7 +55,7 @@ READS = (*idle_windows.READS, *optimizer_ranges.READS, *recording.READS, *lost_w
 # Shorter gaps are what a device needs from one kernel to the next.
 MIN_GAP_NS = 4_000
 # What a host does in a gap for so long tells that it did not launch; and of one rank so many of these are kept.
-_STALL_NS, _MOST_STALLS = 50_000, 512
+_STALL_NS, _STALL_TIMES, _MOST_STALLS = 50_000, 10, 512
 # A synchronisation returns so soon after the device has nothing to do any more.
 _RETURN_NS = 60_000
 _SENDING = re.compile(r"HtoD|Host -> Device|HOST_TO_DEVICE")
@@ -246,8 +246,11 @@ def returns(rank: RankTrace) -> pl.Series:
     is_whole = ~rank.cached(cut_off)
     own = calls.filter(rank.cached(on_launching_threads), is_whole)
     first = own["start_ns"].sort().head(1)
-    is_of_runtime = matching(own["category"], RUNTIME)
-    lasted = own.filter(is_of_runtime, pl.col("end_ns") - pl.col("start_ns") > _STALL_NS)
+    runtime = own.filter(matching(own["category"], RUNTIME))
+    lasts = pl.col("end_ns") - pl.col("start_ns")
+    # To launch takes a slow host long, too.
+    usual = runtime.select(lasts.median()).item() or 0
+    lasted = runtime.filter(lasts > max(_STALL_NS, _STALL_TIMES * usual))
     times: pl.Series = pl.concat([first, lasted["end_ns"], rank.cached(own_time.pauses)["end_ns"]]).sort()
     return times
 
