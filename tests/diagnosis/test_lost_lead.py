@@ -14,7 +14,7 @@ from holotrace.capture import UNPROFILED_STEP_NS
 from holotrace.cli import main
 from holotrace.diagnosis.job import idle
 from holotrace.diagnosis.job.candidates import Job as CausesJob
-from holotrace.diagnosis.rank import host, lead
+from holotrace.diagnosis.rank import account, host, lead
 from holotrace.errors import UsageError
 from trace_files import write_trace
 
@@ -320,3 +320,23 @@ def test_what_hosts_stood_still_in_last_is_not_all_that_they_are_late_for() -> N
     told = lead.laid_to_stalls(shares, gaps, stalls, waits)
     sums = dict(told.group_by("responsible").agg(pl.col("share_ns").sum() // us).iter_rows())
     assert sums == {"pack": 60, "loop": 10, None: 110}
+
+
+def test_what_frees_memory_has_waited_and_its_function_not_done_so_itself(tmp_path: Path) -> None:
+    """A slow device was worth 0.006 of a server's time and not 0.070: its host seemed to be busy for all of that."""
+    times = ((0, 20, 5_000), (5_700, 5_720, 300), (5_900, 6_500, 300))
+    work = [
+        part
+        for number, (launched, begun, took) in enumerate(times)
+        for part in (
+            event("cuda_runtime", "cudaLaunchKernel", launched, 5, correlation=number),
+            event("kernel", "mm", begun, took, correlation=number, stream=7, device=0),
+        )
+    ]
+    loop = event("python_function", "serve.py(7): loop", 100, 5_500)
+    write_trace(tmp_path / "rank-0.json", events=[*work, loop, event("cuda_runtime", "cudaFree", 120, 4_910)])
+    ((found,), (gaps,)) = (holotrace.open(tmp_path).map(of, account.READS) for of in (host.stalls, host.gaps))
+    assert found.select(pl.col("began_ns", "returned_ns") // 1_000).rows() == [(5_020, 5_600)]
+    # What it launches too late after that is what freeing costs.
+    late = gaps.filter(pl.col("cause").is_in(("launch-bound", "allocator")))
+    assert late["cause"].unique().to_list() == ["allocator"]

@@ -13,7 +13,7 @@ from holotrace.derive.names import distinct
 from holotrace.derive.vendors import ALLOCATING, BLOCKING
 from holotrace.diagnosis.rank import idle_windows, open_calls
 from holotrace.diagnosis.rank.calls import among, call_names, host_calls, matching
-from holotrace.diagnosis.words.classes import RUNTIME, STEP_RANGE, is_of_program
+from holotrace.diagnosis.words.classes import ALLOCATOR, RUNTIME, STEP_RANGE, SYNCHRONIZATION, is_of_program
 
 # No host waits for what its device copies within itself.
 _WITHIN = re.compile(r"DtoD|Device -> Device|DEVICE_TO_DEVICE")
@@ -57,6 +57,12 @@ def freeing(rank: RankTrace) -> pl.DataFrame:
     return found.filter(pl.col("returned_ns") > pl.col("began_ns")).select(
         "began_ns", "returned_ns", "event_id", "name"
     )
+
+
+def with_freeing(waits: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
+    """The waits, and those of calls that free memory, each with the cause that it is."""
+    frees = freeing(rank).rename({"name": "responsible"}).with_columns(cause=pl.lit(ALLOCATOR))
+    return pl.concat([waits.with_columns(cause=pl.lit(SYNCHRONIZATION)), frees], how="diagonal")
 
 
 def frees(rank: RankTrace) -> pl.DataFrame:

@@ -130,7 +130,7 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     else:
         told = lead.laid_to_recording(named_shares, every.found, asked, recorded, recording.PARTS)
         beside = lead.laid_to_stalls(told, every.found, others, asked, launches)
-        told = lead.laid_to_waits(beside, every.found, asked, launches)
+        told = lead.laid_to_waits(beside, every.found, device_waits.with_freeing(asked, rank), launches)
         told = _within_what_stands(told, rank)
     is_wait = pl.col("cause") == SYNCHRONIZATION
     waits = told.select(pl.when(is_wait).then("event_id")).to_series()
@@ -214,7 +214,8 @@ def stalls(rank: RankTrace) -> pl.DataFrame:
     )
     call = columns(open_calls.looked_up(calls, stood["event_id"], "start_ns", "end_ns"), "start_ns", until_ns="end_ns")
     inner = open_calls.looked_up(calls, stood["inner_id"], "name")["name"]
-    before = [rank[WORK_EVENTS]["launch_ns"], rank.cached(of_launching_threads)["returned_ns"]]
+    waits = (rank.cached(of_launching_threads), device_waits.freeing(rank))
+    before = [rank[WORK_EVENTS]["launch_ns"], *(frame["returned_ns"] for frame in waits)]
     launched = not_null(pl.concat(before)).sort().alias("before_ns").to_frame().lazy()
     return done(
         stood.lazy()
