@@ -288,3 +288,5 @@ def test_what_is_launched_too_late_for_want_of_a_lead_is_told_once(
     )
     told = less_ahead.without_what_they_hide([(launches, 17), (logging, 16)])
     assert [each.cause for each, _ in told] == left
+    # What is told hides the rest: what all save together has that, too.
+    assert sum(ns for each, _ in told for _, ns in each.change.removed.get(0, ())) == 100
