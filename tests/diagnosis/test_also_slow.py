@@ -60,14 +60,17 @@ def test_more_work_alone_makes_no_device_slow(times: pl.DataFrame) -> None:
     assert told(times) == [(MORE_WORK, 2_000)]
 
 
-@pytest.mark.parametrize(("lasted_ns", "longer_ns"), [(1_100, 100), (1_000, 0), (3_000, 409)])
-def test_a_slow_device_evaluates_as_slowly(lasted_ns: int, longer_ns: int) -> None:
-    """A third of what the device cost was told to be the evaluation's alone."""
+@pytest.mark.parametrize(
+    ("lasted_ns", "others", "longer_ns"),
+    [(1_100, (0, 2), 100), (1_000, (0, 2), 0), (3_000, (0, 2), 409), (1_100, (), 100)],
+)
+def test_a_slow_device_evaluates_as_slowly(lasted_ns: int, others: tuple[int, ...], longer_ns: int) -> None:
+    """A third of what the device cost was told to be the evaluation's alone, be there others that evaluate or not."""
     rows = pl.DataFrame(
         [
             {"row": account.GAP, "rank": rank, "step": 3, "cause": EVALUATION, "at_ns": 9_000, "start_ns": 0}
             | {"time_ns": lasted_ns if rank == 1 else 1_000, "count": 1}
-            for rank in range(3)
+            for rank in (1, *others)
         ],
         schema_overrides={"rank": pl.Int32, "step": pl.Int64, "time_ns": pl.Int64},
     )

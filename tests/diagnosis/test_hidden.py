@@ -97,7 +97,7 @@ def test_a_hidden_fault_of_a_job_is_told_with_what_it_costs_then(tmp_path: Path)
     saved_ns = made.job_ns - (of_loader.job_ns - then_ns)
     assert first["joint_ns"] == second["joint_ns"] == pytest.approx(saved_ns, rel=0.05)
     told = verdict.of(result.tables, result.findings, 6).why
-    assert told[1].startswith("Up to 4.8") and "a step once the others are gone: The device of rank 1" in told[1]
+    assert told[1].startswith("Up to 4.9") and "a step once the others are gone: The device of rank 1" in told[1]
     assert [finding.analysis for finding in result.findings if finding.severity != "info"] == ["causes", "causes"]
 
 

@@ -150,3 +150,16 @@ def test_a_host_that_compiles_does_not_stand_still_for_it(tmp_path: Path, name: 
     write_trace(tmp_path / "rank-0.json", events=events)
     (found,) = holotrace.open(tmp_path).map(host.returns, account.READS)
     assert [at_ns // 1_000 for at_ns in found.to_list() if at_ns > 1_300_000] == ends_us
+
+
+def test_a_slow_host_does_not_stand_still_as_it_launches(tmp_path: Path) -> None:
+    """Its launches were taken for waits, so that a loader of another rank was worth twice what its host leaves."""
+    events: list[dict[str, Any]] = []
+    for number in range(40):
+        ids = {"correlation": number}
+        call = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 70 * number, "dur": 65, "args": ids}
+        kernel = {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 500 + 70 * number, "dur": 60, "pid": 0, "tid": 7}
+        events += [{**call, "pid": 1, "tid": 1}, {**kernel, "args": {**ids, "stream": 7, "device": 0}}]
+    write_trace(tmp_path / "rank-0.json", events=events)
+    (found,) = holotrace.open(tmp_path).map(host.returns, account.READS)
+    assert len(found) == 1  # as the recording began

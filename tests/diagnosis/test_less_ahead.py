@@ -81,6 +81,23 @@ def test_freeing_memory_waits_and_makes_what_comes_later_longer(tmp_path: Path) 
     assert found_in(tmp_path, event("cuda_runtime", "cudaFree", 500, 2_000))[1][:3] == ("allocator", 2.0, 0)
 
 
+def test_what_frees_memory_would_wait_however_early_a_host_comes_to_it(tmp_path: Path) -> None:
+    """As the device had nothing to do, it did not, and what came before was worth what getting memory takes, too."""
+    times = [(20_000 * turn, 20_000 * turn + 10, 10_000) for turn in range(4)]
+    host = [
+        event(cat, name, 20_000 * turn + at, dur)
+        for turn in range(3)
+        for cat, name, at, dur in (
+            ("python_function", "train.py(7): log", 100, 14_900),
+            ("cuda_runtime", "cudaFree", 15_000, 10),
+            ("cuda_runtime", "cudaMalloc", 15_020, 4_900),
+        )
+    ]
+    write_trace(tmp_path / "rank-0.json", events=[*kernels(times), *host])
+    told = {row["cause"]: row["cost_ns"] for row in holotrace.open(tmp_path).causes().to_dicts()}
+    assert told["python-function"] == pytest.approx(3 * 5_000_000, rel=0.03)
+
+
 @pytest.mark.parametrize(
     ("memory", "call", "called_us", "cause"),
     [
@@ -271,3 +288,5 @@ def test_what_is_launched_too_late_for_want_of_a_lead_is_told_once(
     )
     told = less_ahead.without_what_they_hide([(launches, 17), (logging, 16)])
     assert [each.cause for each, _ in told] == left
+    # What is told hides the rest: what all save together has that, too.
+    assert sum(ns for each, _ in told for _, ns in each.change.removed.get(0, ())) == 100

@@ -14,7 +14,7 @@ from holotrace.capture import UNPROFILED_STEP_NS
 from holotrace.cli import main
 from holotrace.diagnosis.job import idle
 from holotrace.diagnosis.job.candidates import Job as CausesJob
-from holotrace.diagnosis.rank import host, lead
+from holotrace.diagnosis.rank import account, host, lead
 from holotrace.errors import UsageError
 from trace_files import write_trace
 
@@ -307,3 +307,50 @@ def test_a_slow_host_does_what_no_call_tells_of_for_no_longer_than_its_calls_tak
     job = CausesJob(pl.DataFrame([*spent, *window]), pl.DataFrame(), (0, 1, 2), 100)
     table = pl.DataFrame({"rank": [2], "time_ns": [850], "beyond_ns": [850]})
     assert idle._follows(idle._Idle("unrecorded-host", None, table, table), {2: 5.0}, NO_FUNCTIONS, job) == is_slow
+
+
+def test_what_stands_still_within_something_else_does_so_once() -> None:
+    """A loop was told to cost what a function that it calls does: 7.7 ms of a server's 27, of which 2 were its own."""
+    begun, lasted = pl.Series("began_ns", [10, 30, 0, 70]), pl.Series("won_ns", [10, 20, 60, 5])
+    assert lead.within_none_ns(begun, lasted).to_list() == [10, 20, 30, 5]
+
+
+def test_what_hosts_stood_still_in_last_is_not_all_that_they_are_late_for() -> None:
+    """A host that is late after two functions is so for both; after it waited for its device for neither."""
+    us = 1_000
+    late = pl.DataFrame({"window": [0, 1, 2], "start_ns": [300, 400, 900], "end_ns": [360, 460, 960]})
+    gaps = late.with_columns(pl.col("start_ns", "end_ns") * us)
+    share = {"cause": "launch-bound", "responsible": None, "event_id": None, "share_ns": 60 * us}
+    shares = pl.DataFrame([{"window": window, **share} for window in range(3)])
+    stalls = pl.DataFrame(
+        {"cause": "python-function", "responsible": ["pack", "loop"], "event_id": [7, 8]}
+        | {"began_ns": [100 * us, 195 * us], "returned_ns": [150 * us, 215 * us]}
+    )
+    waits = pl.DataFrame({"began_ns": 500 * us, "returned_ns": 600 * us, "responsible": "aten::item", "event_id": [9]})
+    shares, stalls, waits = (
+        frame.with_columns(pl.col("event_id").cast(pl.UInt32), pl.col("responsible").cast(pl.String))
+        for frame in (shares, stalls, waits)
+    )
+    told = lead.laid_to_stalls(shares, gaps, stalls, waits)
+    sums = dict(told.group_by("responsible").agg(pl.col("share_ns").sum() // us).iter_rows())
+    assert sums == {"pack": 60, "loop": 10, None: 110}
+
+
+def test_what_frees_memory_has_waited_and_its_function_not_done_so_itself(tmp_path: Path) -> None:
+    """A slow device was worth 0.006 of a server's time and not 0.070: its host seemed to be busy for all of that."""
+    times = ((0, 20, 5_000), (5_700, 5_720, 300), (5_900, 6_500, 300))
+    work = [
+        part
+        for number, (launched, begun, took) in enumerate(times)
+        for part in (
+            event("cuda_runtime", "cudaLaunchKernel", launched, 5, correlation=number),
+            event("kernel", "mm", begun, took, correlation=number, stream=7, device=0),
+        )
+    ]
+    loop = event("python_function", "serve.py(7): loop", 100, 5_500)
+    write_trace(tmp_path / "rank-0.json", events=[*work, loop, event("cuda_runtime", "cudaFree", 120, 4_910)])
+    ((found,), (gaps,)) = (holotrace.open(tmp_path).map(of, account.READS) for of in (host.stalls, host.gaps))
+    assert found.select(pl.col("began_ns", "returned_ns") // 1_000).rows() == [(5_020, 5_600)]
+    # What it launches too late after that is what freeing costs.
+    late = gaps.filter(pl.col("cause").is_in(("launch-bound", "allocator")))
+    assert late["cause"].unique().to_list() == ["allocator"]

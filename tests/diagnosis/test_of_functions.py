@@ -48,6 +48,18 @@ def test_a_slow_loader_of_all_ranks_beside_a_stall_of_one_is_two_causes() -> Non
     assert common == (Where((), (0, 1, 2)), {0: 200, 1: 200, 2: 300, 3: 200})
 
 
+def test_where_no_steps_are_known_only_calls_that_devices_wait_for_are_of_all_ranks() -> None:
+    """Two pauses of one rank in the loop of a server were told to be the loop of all, which costs nothing."""
+    host = pl.DataFrame({"rank": [0, 1, 2, 3], "name": LOADER, "time_ns": [100, 100, 250, 100], "count": 50})
+    waiting = pl.DataFrame({"rank": [0, 1, 2, 3], "time_ns": [0, 0, 160, 0]})
+    rows = pl.DataFrame({"rank": 2, "name": LOADER, "event_id": [1, 2, 2]})
+    waiting, host = (of.with_columns(step=pl.lit(None, pl.Int64)) for of in (waiting, host))
+    job = Job(pl.DataFrame(), pl.DataFrame(), (0, 1, 2, 3), 10)
+    assert (ratio := of_functions.awaited_ratio(LOADER, rows, host)) == 2 / 50
+    assert of_functions.levels("input", LOADER, waiting, host, job)
+    assert not of_functions.levels("input", LOADER, waiting, host, job, awaited_ratio=ratio)
+
+
 def test_only_ranks_that_read_input_are_compared() -> None:
     """In a pipeline only the first and the last stage read any, of which all was told as theirs."""
     host = {0: [100, 100], 3: [100, 250]}

@@ -74,6 +74,21 @@ def test_who_frees_memory_has_waited_for_its_device() -> None:
     assert recovered._of("input", LOADER, known, pl.DataFrame([gap]), pl.Series([140])).is_empty()
 
 
+def test_what_a_host_does_after_it_waited_in_the_same_gap_is_not_hidden() -> None:
+    """A function before memory is freed was worth what getting more of it costs, too: 32 ms of a job, and not 25."""
+    us = 1_000
+    known = pl.DataFrame({"cause": "python-function", "responsible": "log", "returned_ns": 500 * us, "won_ns": 90 * us})
+    known = known.with_columns(event_id=pl.lit(1, pl.UInt32), is_wait=False, asked_by=pl.lit(None, pl.String))
+    gap = {"cause": "allocator", "start_ns": 100 * us, "end_ns": 1_000 * us, "share_ns": 300 * us}
+    freed = pl.Series([600 * us])
+
+    def hidden_ns(begun_us: int) -> int:
+        later = pl.DataFrame([{**gap, "responsible": "cudaMalloc", "begun_ns": begun_us * us}])
+        return int(recovered._of("python-function", "log", known, later, freed)["share_ns"].sum())
+
+    assert [hidden_ns(begun_us) for begun_us in (590, 601)] == [90 * us, 0]
+
+
 def test_a_thing_hides_nothing_of_itself() -> None:
     assert hidden(STOPS, LATER, "input", LOADER) == {}
 

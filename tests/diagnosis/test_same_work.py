@@ -66,6 +66,20 @@ def test_a_slow_device_is_told_from_those_of_its_replica(tmp_path: Path, busier_
     assert cause["cost_ns"] == pytest.approx(1_000 * expected_us, rel=0.05)
 
 
+@pytest.mark.parametrize("collective", ["send/recv", "allreduce"])
+def test_ranks_of_a_stage_run_equal_kernels_as_often(collective: str) -> None:
+    """A slow device of one stage was told as a little slower than a stage with more to do, if at all."""
+    calls = {0: 4, 1: 5, 2: 4, 3: 5, 4: 4, 5: 7}
+    rows = [
+        {"rank": rank, "row": "work", "name": name, "detail": "8x1x1", "operator": "aten::mm", "count": count}
+        for rank, count in calls.items()
+        for name in ("gemm", "norm")
+    ]
+    visits = pl.DataFrame({"match": 0, "rank": [*calls], "collective": collective})
+    stages = same_work.of_each_stage(Job(pl.DataFrame(rows), visits, (*calls,), floor_ns=1))
+    assert [stage.ranks for stage in stages] == ([(0, 2, 4), (1, 3)] if collective == "send/recv" else [])
+
+
 @pytest.mark.parametrize(("is_pipeline", "is_told"), [(False, True), (True, False)])
 def test_ranks_that_call_the_same_operators_can_be_compared_though_other_shapes_have_other_kernels(
     is_pipeline: bool, is_told: bool

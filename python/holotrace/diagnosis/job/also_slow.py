@@ -92,8 +92,11 @@ def with_evaluation(found: Candidate, job: Job, time_ratio: float) -> Candidate:
         return found
     sums = rows.group_by("rank", "step").agg(pl.col("time_ns").sum())
     usual = sums.filter(~pl.col("rank").is_in(found.ranks)).group_by("step").agg(usual_ns=pl.col("time_ns").median())
-    mine = sums.filter(pl.col("rank").is_in(found.ranks)).join(usual, on="step", nulls_equal=True)
+    mine = sums.filter(pl.col("rank").is_in(found.ranks), pl.col("step").is_in(found.steps) | pl.lit(not found.steps))
+    mine = mine.join(usual, on="step", how="left", nulls_equal=True)
     longer = (1 - pl.col("usual_ns") / pl.col("time_ns")).clip(0, _EXPLAINED_RATIO * (1 - 1 / time_ratio))
+    # Where no other rank evaluates it is as slow as at all else.
+    longer = longer.fill_null(1 - 1 / time_ratio)
     parts = of_share(rows, mine.select("rank", "step", part_ratio=longer))
     if parts.is_empty() or not parts["part_ns"].sum():
         return found

@@ -123,7 +123,7 @@ def _causes(job: Job) -> Iterator[Candidate]:
     for idle in _things(job, list(slow)):
         excess = idle.table
         is_slow = _follows(idle, slow, done, job)
-        levels = None if is_slow else of_functions.levels(idle.cause, idle.name, excess, functions, job)
+        levels = None if is_slow else _levels(idle, functions, job)
         if levels:
             for level in levels:
                 parts = _parts(idle.rows, level.table, "part_ns")
@@ -172,6 +172,11 @@ def _causes(job: Job) -> Iterator[Candidate]:
             found = of_functions.with_spent(found, idle.cause, idle.name, functions, job)
             yield found if idle.cause == LAUNCH else _with_later(found, idle, hidden)
     yield from _slow_hosts(of_slow, slow, hidden)
+
+
+def _levels(idle: _Idle, functions: pl.DataFrame, job: Job) -> tuple[of_functions.Level, of_functions.Level] | None:
+    ratio = of_functions.awaited_ratio(idle.name, idle.rows, functions)
+    return of_functions.levels(idle.cause, idle.name, idle.table, functions, job, awaited_ratio=ratio)
 
 
 def _holds_hosts(cause: str, name: str | None) -> bool:

@@ -18,7 +18,7 @@ from holotrace.diagnosis.job.candidates import (
     lower_median,
     when,
 )
-from holotrace.diagnosis.job.meetings import Change, Meetings, Removed
+from holotrace.diagnosis.job.meetings import Change, Meetings, Removed, together
 from holotrace.diagnosis.rank import account
 from holotrace.diagnosis.words.classes import BY_NAME, COPY, EVALUATION, FUNCTION, LAUNCH, PAUSE, STALLING
 
@@ -80,21 +80,29 @@ def worth_saying(
 def without_what_they_hide(kept: list[tuple[Candidate, int]]) -> list[tuple[Candidate, int]]:
     """The causes but for what ranks do or launch too late only because they are less far ahead, which costs the same.
 
-    Once what they stood still for before is gone, it is hidden.
+    Once what they stood still for before is gone, it is hidden: so it is gone, too, in what causes cost together.
     """
 
-    def is_hidden(part: Candidate) -> bool:
+    def hides(delay: Candidate, part: Candidate) -> bool:
         is_late, is_other = part.cause == LAUNCH and bool(part.ranks), part.cause in _HIDDEN
         lost_ns = _sum_ns(part.change.removed)
-        return any(
+        return (
             ((is_late and LESS_AHEAD in delay.evidence) or (is_other and _sum_ns(delay.change.removed) > lost_ns))
             and delay.ranks == part.ranks
             and are_same_steps(delay.steps, part.steps)
             and _sum_ns(delay.change.later) >= NAMED_RATIO * lost_ns > 0
-            for delay, _ in kept
         )
 
-    return [pair for pair in kept if not is_hidden(pair[0])]
+    hiding = {id(part): [delay for delay, _ in kept if hides(delay, part)] for part, _ in kept}
+    parts: dict[int, list[Change]] = {}
+    for part, _ in kept:
+        if (by := next((delay for delay in hiding[id(part)] if not hiding[id(delay)]), None)) is not None:
+            parts.setdefault(id(by), []).append(part.change)
+    told = []
+    for found, cost in (pair for pair in kept if not hiding[id(pair[0])]):
+        change = replace(together([found.change, *parts.get(id(found), ())]), later=found.change.later)
+        told.append((replace(found, change=change) if id(found) in parts else found, cost))
+    return told
 
 
 def _sum_ns(parts: Mapping[int, Removed]) -> float:

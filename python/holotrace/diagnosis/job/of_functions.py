@@ -101,8 +101,21 @@ def with_spent(found: Candidate, cause: str, name: str | None, functions: pl.Dat
     return replace(found, change=replace(found.change, spent=spent), evidence=evidence)
 
 
+def awaited_ratio(name: str | None, rows: pl.DataFrame, functions: pl.DataFrame) -> float:
+    """Of all calls of a function the part that devices wait for, on the rank that waits for most of its."""
+    calls = functions.filter(is_named(name)).group_by("rank").agg(pl.col("count").sum())
+    waited = rows.group_by("rank").agg(waited=pl.col("event_id").n_unique()).join(calls, on="rank")
+    return min(1.0, max((waited / max(1, count) for _, waited, count in waited.iter_rows()), default=1.0))
+
+
 def levels(
-    cause: str, name: str | None, excess: pl.DataFrame, functions: pl.DataFrame, job: Job
+    cause: str,
+    name: str | None,
+    excess: pl.DataFrame,
+    functions: pl.DataFrame,
+    job: Job,
+    *,
+    awaited_ratio: float = 1.0,
 ) -> tuple[Level, Level] | None:
     """What some ranks have of a function beyond the others, and what all have, which are two causes.
 
@@ -115,6 +128,7 @@ def levels(
         excess: By rank and step, for how long the device waits for it, ``time_ns``.
         functions: What ``times`` returns.
         job: The job.
+        awaited_ratio: For which part of the calls any device waits, where no steps tell for which.
     """
     if cause not in STALLING or name is None:
         return None
@@ -124,8 +138,11 @@ def levels(
     waiting = excess.select("rank", "step", "time_ns").filter(pl.col("rank").is_in(peers))
     known = waiting.join(by_rank, on=["rank", "step"], how="full", nulls_equal=True, coalesce=True)
     usual = pl.col("host_ns").quantile(0.5, "lower").over("step")
+    awaited = pl.when(pl.col("step").is_null()).then(awaited_ratio).otherwise(1.0)
     known = known.with_columns(pl.col("time_ns", "host_ns").fill_null(0)).with_columns(usual_ns=usual)
-    known = known.with_columns(beyond_ns=pl.col("host_ns") - pl.min_horizontal("host_ns", "usual_ns"))
+    known = known.with_columns(
+        pl.col("usual_ns") * awaited, beyond_ns=pl.col("host_ns") - pl.min_horizontal("host_ns", "usual_ns")
+    )
     if len(peers) < _FEWEST or total(known["beyond_ns"]) <= job.floor_ns:
         return None
     ranks = who(known, "beyond_ns")

@@ -12,6 +12,7 @@ import polars as pl
 from holotrace.derive.host_messages import PAIR
 from holotrace.diagnosis.job import meetings
 from holotrace.diagnosis.job.candidates import Job
+from holotrace.diagnosis.job.equal_work import KIND
 from holotrace.diagnosis.rank import account
 
 # Ranks that spend so much of their time in the same kernels do the same.
@@ -58,7 +59,26 @@ def alike(job: Job) -> list[Job]:
         groups = sorted(sorted(both) for group in groups for replica in replicas if (both := replica & {*group}))
     if groups == [sorted(job.ranks)]:
         return [job]
-    return [replace(job, ranks=tuple(g), rows=job.rows.filter(pl.col("rank").is_in(g))) for g in groups]
+    return [_only(job, group) for group in groups]
+
+
+def of_each_stage(job: Job) -> list[Job]:
+    """The ranks of each stage, which run equal kernels as often as each other; none where all ranks do."""
+    if not are_stages(job, job.ranks):
+        return []
+    work = job.of(account.WORK).group_by("rank", *KIND).agg(pl.col("count").sum())
+    kernels: dict[int, list[tuple[object, ...]]] = {}
+    for rank, *kernel in work.sort("rank", *KIND).iter_rows():
+        kernels.setdefault(rank, []).append(tuple(kernel))
+    stages: dict[tuple[tuple[object, ...], ...], list[int]] = {}
+    for rank, of_rank in kernels.items():
+        stages.setdefault(tuple(of_rank), []).append(rank)
+    several = [ranks for ranks in stages.values() if len(ranks) > 1]
+    return [_only(job, ranks) for ranks in several] if len(stages) > 1 else []
+
+
+def _only(job: Job, ranks: Sequence[int]) -> Job:
+    return replace(job, ranks=tuple(ranks), rows=job.rows.filter(pl.col("rank").is_in(ranks)))
 
 
 def _works(job: Job) -> dict[int, _Work]:

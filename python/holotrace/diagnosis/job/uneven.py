@@ -32,7 +32,7 @@ from holotrace.diagnosis.job.equal_work import (
     with_lost_kernels,
     with_others_pooled,
 )
-from holotrace.diagnosis.job.same_work import COMMON_RATIO, alike, are_stages, common
+from holotrace.diagnosis.job.same_work import COMMON_RATIO, alike, are_stages, common, of_each_stage
 from holotrace.diagnosis.job.segments import beyond_ratio, met, placed, until_one_ends, with_rest
 from holotrace.diagnosis.rank import account
 from holotrace.diagnosis.words.classes import EXPERTS, MORE_WORK, PIPELINE, SLOW_DEVICE
@@ -51,8 +51,12 @@ _ALIKE_STAGES_RATIO = 0.5
 
 def causes(job: Job) -> Iterator[Candidate]:
     """Ranks that compute longer than those that do the same."""
-    for those in alike(job):
-        ranks = fragments.in_common(fragments.without(those))
+    for whole in alike(job):
+        ranks = fragments.in_common(fragments.without(whole))
+        # Of stages that differ, the ranks of one compute the same, and tell which of their devices is slow.
+        slow = [each for stage in of_each_stage(ranks) for each in _among(stage, whole) if each.cause == SLOW_DEVICE]
+        yield from slow
+        ranks, those = (also_slow.without(of, slow) for of in (ranks, whole))
         found = list(_among(ranks, those))
         if not found and not fragments.are_most(ranks, those):
             found = list(by_call.causes(those))

@@ -13,7 +13,7 @@ from holotrace.derive.names import distinct
 from holotrace.derive.vendors import ALLOCATING, BLOCKING
 from holotrace.diagnosis.rank import idle_windows, open_calls
 from holotrace.diagnosis.rank.calls import among, call_names, host_calls, matching
-from holotrace.diagnosis.words.classes import RUNTIME, STEP_RANGE, is_of_program
+from holotrace.diagnosis.words.classes import ALLOCATOR, RUNTIME, STEP_RANGE, SYNCHRONIZATION, is_of_program
 
 # No host waits for what its device copies within itself.
 _WITHIN = re.compile(r"DtoD|Device -> Device|DEVICE_TO_DEVICE")
@@ -50,21 +50,32 @@ def freeing(rank: RankTrace) -> pl.DataFrame:
 
     Returns ``began_ns``, ``returned_ns``, and the ``event_id`` and ``name`` of the call.
     """
-    calls = rank.cached(host_calls)
-    names = [name for name in rank.cached(call_names) if name.startswith(ALLOCATING) and "Free" in name]
-    if not names:
-        return pl.DataFrame(
-            schema={"began_ns": pl.Int64(), "returned_ns": pl.Int64(), "event_id": pl.UInt32(), "name": pl.String()}
-        )
-    frees = calls.filter(among(calls["name"], names)).select(
-        "event_id", pl.col("name").cast(pl.String), began_ns="start_ns", ended_ns="end_ns"
-    )
-    frees = frees.sort("ended_ns")
     ends = rank[idle_windows.WORK_EVENTS].select(returned_ns="end_ns").sort("returned_ns")
-    found = frees.join_asof(ends, left_on="ended_ns", right_on="returned_ns", coalesce=False, check_sortedness=False)
+    found = frees(rank).join_asof(
+        ends, left_on="ended_ns", right_on="returned_ns", coalesce=False, check_sortedness=False
+    )
     return found.filter(pl.col("returned_ns") > pl.col("began_ns")).select(
         "began_ns", "returned_ns", "event_id", "name"
     )
+
+
+def with_freeing(waits: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
+    """The waits, and those of calls that free memory, each with the cause that it is."""
+    frees = freeing(rank).rename({"name": "responsible"}).with_columns(cause=pl.lit(ALLOCATOR))
+    return pl.concat([waits.with_columns(cause=pl.lit(SYNCHRONIZATION)), frees], how="diagonal")
+
+
+def frees(rank: RankTrace) -> pl.DataFrame:
+    """The calls that free memory of a device, which wait until it has nothing to do, in order of their ends.
+
+    Returns ``event_id``, ``name``, ``began_ns`` and ``ended_ns``.
+    """
+    calls = rank.cached(host_calls)
+    names = [name for name in rank.cached(call_names) if name.startswith(ALLOCATING) and "Free" in name]
+    found = calls.filter(among(calls["name"], names)).select(
+        "event_id", pl.col("name").cast(pl.String), began_ns="start_ns", ended_ns="end_ns"
+    )
+    return found.sort("ended_ns")
 
 
 def named(waits: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:

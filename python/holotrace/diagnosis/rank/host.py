@@ -55,7 +55,7 @@ READS = (*idle_windows.READS, *optimizer_ranges.READS, *recording.READS, *lost_w
 # Shorter gaps are what a device needs from one kernel to the next.
 MIN_GAP_NS = 4_000
 # What a host does in a gap for so long tells that it did not launch; and of one rank so many of these are kept.
-_STALL_NS, _MOST_STALLS = 50_000, 512
+_STALL_NS, _STALL_TIMES, _MOST_STALLS = 50_000, 10, 512
 # A synchronisation returns so soon after the device has nothing to do any more.
 _RETURN_NS = 60_000
 _SENDING = re.compile(r"HtoD|Host -> Device|HOST_TO_DEVICE")
@@ -130,7 +130,7 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     else:
         told = lead.laid_to_recording(named_shares, every.found, asked, recorded, recording.PARTS)
         beside = lead.laid_to_stalls(told, every.found, others, asked, launches)
-        told = lead.laid_to_waits(beside, every.found, asked, launches)
+        told = lead.laid_to_waits(beside, every.found, device_waits.with_freeing(asked, rank), launches)
         told = _within_what_stands(told, rank)
     is_wait = pl.col("cause") == SYNCHRONIZATION
     waits = told.select(pl.when(is_wait).then("event_id")).to_series()
@@ -214,7 +214,8 @@ def stalls(rank: RankTrace) -> pl.DataFrame:
     )
     call = columns(open_calls.looked_up(calls, stood["event_id"], "start_ns", "end_ns"), "start_ns", until_ns="end_ns")
     inner = open_calls.looked_up(calls, stood["inner_id"], "name")["name"]
-    before = [rank[WORK_EVENTS]["launch_ns"], rank.cached(of_launching_threads)["returned_ns"]]
+    waits = (rank.cached(of_launching_threads), device_waits.freeing(rank))
+    before = [rank[WORK_EVENTS]["launch_ns"], *(frame["returned_ns"] for frame in waits)]
     launched = not_null(pl.concat(before)).sort().alias("before_ns").to_frame().lazy()
     return done(
         stood.lazy()
@@ -246,8 +247,11 @@ def returns(rank: RankTrace) -> pl.Series:
     is_whole = ~rank.cached(cut_off)
     own = calls.filter(rank.cached(on_launching_threads), is_whole)
     first = own["start_ns"].sort().head(1)
-    is_of_runtime = matching(own["category"], RUNTIME)
-    lasted = own.filter(is_of_runtime, pl.col("end_ns") - pl.col("start_ns") > _STALL_NS)
+    runtime = own.filter(matching(own["category"], RUNTIME))
+    lasts = pl.col("end_ns") - pl.col("start_ns")
+    # To launch takes a slow host long, too.
+    usual = runtime.select(lasts.median()).item() or 0
+    lasted = runtime.filter(lasts > max(_STALL_NS, _STALL_TIMES * usual))
     times: pl.Series = pl.concat([first, lasted["end_ns"], rank.cached(own_time.pauses)["end_ns"]]).sort()
     return times
 

@@ -155,7 +155,7 @@ def laid_to_stalls(
     """Lays launching too late to what kept the host from launching just before, as far as it used up its lead.
 
     For as long as the host did something else while its device worked, the device caught up with it: so much of what it
-    launches too late until it waits or stalls again is what that costs.
+    launches too late until it waits is what that costs.
 
     Returns the shares; those that are laid to a stall are split off, with its ``cause``, ``responsible`` and
     ``event_id``.
@@ -169,20 +169,46 @@ def laid_to_stalls(
     """
     if stalls.is_empty() or (late := _late(shares, gaps)).is_empty():
         return shares
-    spans = columns(stalls, start_ns="began_ns", end_ns="returned_ns")
-    known = stalls[:, ["began_ns", "returned_ns", "cause", "responsible", "event_id"]]
-    used = known.hstack([_at_most(intervals.uncovered_ns(spans, gaps), stalls["returned_ns"], launches, "used_ns")])
-    before = pl.concat([used, long(waits)], how="diagonal").lazy().sort("returned_ns").with_row_index("stop")
-    own = pl.col("late_ns").cum_sum().over("stop") - pl.col("late_ns")
-    found = done(
-        late.lazy()
-        .sort("at_ns")
-        .join_asof(before, left_on="at_ns", right_on="returned_ns", strategy="backward", check_sortedness=False)
-        .drop_nulls("used_ns")
-        .with_columns(laid_ns=pl.min_horizontal("late_ns", (pl.col("used_ns") - own).clip(lower_bound=0)))
-        .select("window", "cause", "responsible", "event_id", ratio=pl.col("laid_ns") / pl.col("late_ns"))
+    ended = stalls.sort("returned_ns", "began_ns", descending=[False, True])
+    spans = columns(ended, start_ns="began_ns", end_ns="returned_ns")
+    own = within_none_ns(ended["began_ns"], intervals.uncovered_ns(spans, gaps))
+    used = _at_most(own, ended["returned_ns"], launches, "used_ns").clip(lower_bound=0)
+    known = ended.select("cause", "responsible", "event_id", at_ns="returned_ns").hstack([used])
+    every = pl.concat([known, late.select("window", "late_ns", "at_ns")], how="diagonal").sort(
+        "at_ns", "window", nulls_last=False
     )
-    return _split(shares, found)
+    # Having waited, a host is as far ahead as it was, whatever it stood still in before.
+    runs = pl.Series("run", long(waits)["returned_ns"].search_sorted(every["at_ns"], side="left"))
+    level = (pl.col("used_ns").fill_null(0) - pl.col("late_ns").fill_null(0)).cum_sum().over("run")
+    lowest = pl.min_horizontal(level.cum_min().over("run"), 0)
+    anyway_ns = lowest.shift(1, fill_value=0).over("run") - lowest
+    laid = every.hstack([runs]).with_columns(
+        laid_ns=pl.col("late_ns") - anyway_ns, until_ns=pl.col("used_ns").fill_null(0).cum_sum().over("run")
+    )
+    # What it stood still in first is told first.
+    middle_ns = pl.col("laid_ns").fill_null(0).cum_sum().over("run") - pl.col("laid_ns") / 2
+    found = laid.with_columns(middle_ns=middle_ns).filter(pl.col("laid_ns") > 0).sort("middle_ns")
+    stood = laid.filter(pl.col("used_ns") > 0).select(
+        "run", "cause", "responsible", "event_id", middle_ns=pl.col("until_ns").cast(pl.Float64)
+    )
+    told = found.select("run", "window", "middle_ns", ratio=pl.col("laid_ns") / pl.col("late_ns")).join_asof(
+        stood.sort("middle_ns"), on="middle_ns", by="run", strategy="forward", check_sortedness=False
+    )
+    return _split(shares, told.select("window", "cause", "responsible", "event_id", "ratio"))
+
+
+def within_none_ns(begun: pl.Series, lasted: pl.Series) -> pl.Series:
+    """What was ``lasted`` by each of what begun then, but for that of others within it, which end before it.
+
+    They are in order of their ends, and of those that end at once the one that began last comes first.
+    """
+    own: list[int] = lasted.to_list()
+    whole, starts, inner = list(own), begun.to_list(), list[int]()
+    for place, begun_ns in enumerate(starts):
+        while inner and starts[inner[-1]] >= begun_ns:
+            own[place] -= whole[inner.pop()]
+        inner.append(place)
+    return pl.Series(lasted.name, own, dtype=pl.Int64)
 
 
 def laid_to_waits(

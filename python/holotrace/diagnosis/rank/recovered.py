@@ -80,7 +80,11 @@ def rows(rank: RankTrace) -> pl.DataFrame:
     stops = pl.concat(parts, how="diagonal").unique(["cause", "returned_ns"], keep="first", maintain_order=True)
     if stops.is_empty():
         return pl.DataFrame(schema=_SCHEMA)
+    stops = stops.sort("returned_ns", "began_ns", descending=[False, True])
     stops = stops.hstack([_won_ns(rank, stops)])
+    stood = stops.filter(pl.col("is_wait").is_null())
+    own = stood.with_columns(lead.within_none_ns(stood["began_ns"], stood["won_ns"]))
+    stops = pl.concat([stops.filter("is_wait"), own])
     stops = stops.join(_lost(rank, stops), on="event_id", how="left", maintain_order="left")
     # What is laid to a wait anyway uses up what the host would be ahead.
     stops = stops.with_columns(pl.col("won_ns") - pl.col("laid_ns").fill_null(0))
@@ -99,8 +103,9 @@ def rows(rank: RankTrace) -> pl.DataFrame:
     in_gaps, besides = (
         set(frame.select("cause", key).iter_rows()) for frame in (pl.concat([waits, stalls], how="diagonal"), beside)
     )
-    later = standing if beside.is_empty() else pl.concat([standing, _launching(rank)])
-    freed = device_waits.freeing(rank)["returned_ns"]
+    later = standing if beside.is_empty() else pl.concat([standing, _launching(rank)], how="diagonal")
+    # However early a host comes to it, it goes on when the device has nothing to do.
+    freed = device_waits.frees(rank).filter(~pl.col("name").str.contains("Async"))["ended_ns"]
     found = []
     for cause, thing, name in things[:, ["cause", "key", "responsible"]].iter_rows():
         found.append(_of(str(cause), name, stops, standing if (cause, thing) in in_gaps else later, freed))
@@ -162,7 +167,15 @@ def _lost(rank: RankTrace, stops: pl.DataFrame) -> pl.DataFrame:
 
 def _standing(rank: RankTrace) -> pl.DataFrame:
     """What hosts stand still for in gaps, also in several of which a little work, as copies of inputs, makes a row."""
-    gaps = rank.cached(host.gaps)[:, _GAP].filter(pl.col("cause").is_in(STANDING)).sort("start_ns", "end_ns")
+    known = rank.cached(host.gaps)
+    # What waits in the same gap does so before what the host begins as it returns.
+    begun = open_calls.looked_up(rank.cached(host_calls), known["event_id"], "start_ns")["start_ns"] + 1
+    gaps = (
+        known[:, _GAP]
+        .hstack([begun.alias("begun_ns")])
+        .filter(pl.col("cause").is_in(STANDING))
+        .sort("start_ns", "end_ns")
+    )
     worked_ns = pl.col("start_ns") - pl.col("end_ns").shift(1).fill_null(pl.col("start_ns"))
     in_a_row = gaps.with_columns(row=(worked_ns > _LEAST_NS).cum_sum())
     stood_ns = pl.col("share_ns").sum().over("cause", "responsible", "row")
@@ -332,11 +345,13 @@ def hidden(own: pl.DataFrame, others: pl.DataFrame, again: pl.Series) -> pl.Data
 
     Args:
         own: How much further ahead they would have been, ``won_ns``, since ``returned_ns``, for which ``event_id``.
-        others: Parts of gaps: ``cause``, ``start_ns``, ``end_ns`` and ``share_ns``.
+        others: Parts of gaps: ``cause``, ``start_ns``, ``end_ns``, ``share_ns`` and, if known, when the host began with
+            it, ``begun_ns``.
         again: When they had waited for their devices, in order, so that they are as far ahead as they were.
     """
     won = own.select("won_ns", "event_id", at_ns="returned_ns", since_ns="returned_ns")
-    needed = others.select("start_ns", "end_ns", _at(), needed_ns="share_ns", at_ns="end_ns", kind="cause")
+    since = pl.max_horizontal(_at(), "begun_ns") if "begun_ns" in others.columns else _at()
+    needed = others.select("start_ns", "end_ns", since, needed_ns="share_ns", at_ns="end_ns", kind="cause")
     level = (pl.col("won_ns").fill_null(0) - pl.col("needed_ns").fill_null(0)).cum_sum().over("run")
     lowest = pl.min_horizontal(level.cum_min().over("run"), 0)
     anyway_ns = lowest.shift(1, fill_value=0).over("run") - lowest
