@@ -10,6 +10,7 @@ import pytest
 from drawing import trace
 from holotrace.core.tables import CALLS, HLO
 from holotrace.core.trace import RankTrace
+from holotrace.diagnosis.rank import account
 from holotrace.diagnosis.rank.xla import device_waits as xla_device_waits
 from holotrace.diagnosis.rank.xla import hosts as xla_hosts
 
@@ -135,3 +136,12 @@ def test_what_is_launched_late_is_begun_with_the_first_device() -> None:
     rank = replace(drawn, tables={**{table.name: table.empty() for table in (CALLS, HLO)}, **drawn.tables})
     late = xla_hosts.rows(rank, "late").filter(row="late").sort("at_ns")
     assert late.select("at_ns", "time_ns").rows()[-1] == (1_000_000, 500_000)
+
+
+def test_what_ends_with_the_first_operation_of_a_program_ended_as_that_began() -> None:
+    """A gap that ended 2 ns after the program had begun was saved twice: 8.3 s of 5.7 in a real profile of a TPU."""
+    begun = pl.LazyFrame({"begun_ns": [1_000, 9_000_000, 30_000_000]})
+    gaps = pl.LazyFrame(
+        {"start_ns": [200, 2_000_000, 9_500_000, 25_000_000], "end_ns": [1_002, 9_000_000, 9_600_000, 32_000_000]}
+    )
+    assert account._ended_by(begun, gaps).collect()["end_ns"].to_list() == [1_000, 9_000_000, 9_600_000, 32_000_000]
