@@ -77,7 +77,6 @@ def test_a_link_that_becomes_slow_is_told_by_the_steps_before(later_ns: int, ste
         {"match": step, "rank": rank, "step": step, "arrival_ns": 20_000 * step, "start_ns": 20_000 * step}
         | {"left_ns": 20_000 * step + (later_ns if step > 2 else 1_000), "exposed_ns": 0, "group_size": 2}
         | {"group_ranks": "[0, 1]", "collective": "allreduce", "element_count": None, "element_type": None}
-        | {"clock_offset_ns": 0}
         for step in range(6)
         for rank in range(2)
     ]

@@ -108,7 +108,7 @@ def _transferred(job: Job) -> pl.DataFrame:
             # A rank that has all its data before others has hidden nothing by that.
             pl.col("hidden_ns").max(),
             pl.col("left_ns").max(),
-            start_ns=(pl.col("start_ns") - pl.col("clock_offset_ns")).min(),
+            start_ns=pl.col("arrival_ns").min(),
             come_ns=pl.col("arrival_ns").max(),
             member_ranks=pl.col("rank").sort(),
             # Kernels begin as their rank comes.
