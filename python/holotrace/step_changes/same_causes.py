@@ -79,13 +79,9 @@ def _on_other_ranks(first: Rows, second: Rows, known: set[str]) -> dict[str, str
 def _for_want_of_stacks(first: Rows, second: Rows, known: set[str]) -> dict[str, str]:
     """New names of causes that are called otherwise, or are more than one, where functions are known."""
     calls: dict[str, str] = {}
-    keys = [_key(row, others) for rows, others in ((first, second), (second, first)) for row in rows]
-    of_first, of_second = keys[: len(first)], keys[len(first) :]
-    for key in {*keys}:
-        sides = [
-            [row["name"] for row, own in zip(rows, of_rows, strict=True) if own == key]
-            for rows, of_rows in ((first, of_first), (second, of_second))
-        ]
+    keyed = [[(_key(row, others), row["name"]) for row in rows] for rows, others in ((first, second), (second, first))]
+    for key in {key for side in keyed for key, _ in side}:
+        sides = [[name for own, name in side if own == key] for side in keyed]
         told = [[name for name in names if name in known] for names in sides]
         if all(told):
             calls |= dict.fromkeys((*sides[0], *sides[1]), told[1][0])

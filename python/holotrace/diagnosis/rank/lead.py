@@ -179,11 +179,8 @@ def laid_to_stalls(
     )
     # Having waited, a host is as far ahead as it was, whatever it stood still in before.
     runs = pl.Series("run", long(waits)["returned_ns"].search_sorted(every["at_ns"], side="left"))
-    level = (pl.col("used_ns").fill_null(0) - pl.col("late_ns").fill_null(0)).cum_sum().over("run")
-    lowest = pl.min_horizontal(level.cum_min().over("run"), 0)
-    anyway_ns = lowest.shift(1, fill_value=0).over("run") - lowest
     laid = every.hstack([runs]).with_columns(
-        laid_ns=pl.col("late_ns") - anyway_ns, until_ns=pl.col("used_ns").fill_null(0).cum_sum().over("run")
+        laid_ns=covered_ns("late_ns", "used_ns"), until_ns=pl.col("used_ns").fill_null(0).cum_sum().over("run")
     )
     # What it stood still in first is told first.
     middle_ns = pl.col("laid_ns").fill_null(0).cum_sum().over("run") - pl.col("laid_ns") / 2
@@ -195,6 +192,13 @@ def laid_to_stalls(
         stood.sort("middle_ns"), on="middle_ns", by="run", strategy="forward", check_sortedness=False
     )
     return _split(shares, told.select("window", "cause", "responsible", "event_id", "ratio"))
+
+
+def covered_ns(needed: str, won: str) -> pl.Expr:
+    """How much of what is ``needed`` one after the other in a ``run`` is covered by what was ``won`` before it."""
+    level = (pl.col(won).fill_null(0) - pl.col(needed).fill_null(0)).cum_sum().over("run")
+    lowest = pl.min_horizontal(level.cum_min().over("run"), 0)
+    return pl.col(needed) - (lowest.shift(1, fill_value=0).over("run") - lowest)
 
 
 def within_none_ns(begun: pl.Series, lasted: pl.Series) -> pl.Series:

@@ -352,15 +352,12 @@ def hidden(own: pl.DataFrame, others: pl.DataFrame, again: pl.Series) -> pl.Data
     won = own.select("won_ns", "event_id", at_ns="returned_ns", since_ns="returned_ns")
     since = pl.max_horizontal(_at(), "begun_ns") if "begun_ns" in others.columns else _at()
     needed = others.select("start_ns", "end_ns", since, needed_ns="share_ns", at_ns="end_ns", kind="cause")
-    level = (pl.col("won_ns").fill_null(0) - pl.col("needed_ns").fill_null(0)).cum_sum().over("run")
-    lowest = pl.min_horizontal(level.cum_min().over("run"), 0)
-    anyway_ns = lowest.shift(1, fill_value=0).over("run") - lowest
     return done(
         pl.concat([won, needed], how="diagonal")
         .lazy()
         .sort("at_ns", "needed_ns", nulls_last=False)
         .with_columns(pl.col("event_id").forward_fill(), run=pl.lit(again).search_sorted(pl.col("since_ns")))
-        .with_columns(share_ns=pl.col("needed_ns") - anyway_ns)
+        .with_columns(share_ns=lead.covered_ns("needed_ns", "won_ns"))
         .filter(pl.col("share_ns") > 0)
         .select("start_ns", "end_ns", "share_ns", pl.col("event_id").cast(pl.UInt32), "kind")
     )
