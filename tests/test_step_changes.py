@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -59,6 +60,19 @@ def test_a_job_of_more_steps_is_no_slower(tmp_path: Path) -> None:
     change = holotrace.step_change(tmp_path / "5", tmp_path / "9")
     assert "as long as before" in change.told
     assert change.after_ns == pytest.approx(change.before_ns, rel=0.002)
+
+
+def test_a_host_that_stands_still_after_the_last_work_makes_the_last_step_longer(clean: Path, tmp_path: Path) -> None:
+    for path in shutil.copytree(clean, tmp_path / "after").iterdir():
+        trace = json.loads(path.read_bytes())
+        steps = [one for one in trace["traceEvents"] if one["name"].startswith("ProfilerStep") and one["ph"] == "X"]
+        last = max((one for one in steps if one["cat"] == "user_annotation"), key=lambda one: one["ts"])
+        last["dur"] = max(one["ts"] + one["dur"] for one in trace["traceEvents"] if "dur" in one) + 20_000 - last["ts"]
+        path.write_text(json.dumps(trace))
+    change = holotrace.step_change(clean, tmp_path / "after")
+    came = change.rows[1].filter(pl.col("name") == "host-pause")
+    assert change.after.mean_ns - change.before.mean_ns == pytest.approx(5_000_000, rel=0.1)
+    assert came["total_ns"].to_list() == [pytest.approx(5_000_000, rel=0.1)]
 
 
 def test_a_change_is_printed_as_its_verdict(clean: Path, slow: Path) -> None:

@@ -74,21 +74,33 @@ def computed(rank: RankTrace) -> pl.DataFrame:
 
 @per_rank(
     columns=(
-        Column("step", Unit.STEP, "The first step that is marked and has work on a device"),
-        Column("first_idle_ns", Unit.NS, "How long the device has nothing to do from its mark to its first work"),
+        Column("step", Unit.STEP, "The first and the last step that are marked and have work on a device"),
+        Column("before_ns", Unit.NS, "How long the device has nothing to do from the first mark to its first work"),
+        Column("after_ns", Unit.NS, "How long the device has nothing to do from its last work to the end of the last"),
     ),
     reads=(STEPS, _LAUNCHED),
-    chart=Ranking(x="rank", y=("first_idle_ns",), title="Idle before the first step's work"),
+    chart=Ranking(x="rank", y=("before_ns", "after_ns"), title="Idle before and after the work of steps"),
 )
-def first_idle(rank: RankTrace) -> pl.DataFrame:
-    """How long devices wait for the first work of the first step."""
+def outer_idle(rank: RankTrace) -> pl.DataFrame:
+    """How long devices wait for the first work of the first step, and how long the last step goes on without work."""
     work = rank[_LAUNCHED]
-    own = work.drop_nulls("step").group_by("step").agg(own_ns=pl.col("start_ns").min())
-    first = rank[STEPS].select("step", "start_ns").join(own, on="step").sort("start_ns").head(1)
-    # Work that was launched before the mark may still run.
-    earlier = work.filter(pl.col("start_ns") < pl.lit(first["own_ns"].min(), pl.Int64))["end_ns"].max()
-    idle = pl.col("own_ns") - pl.max_horizontal("start_ns", pl.lit(earlier, pl.Int64))
-    return first.select("step", first_idle_ns=idle.clip(lower_bound=0))
+    own = (
+        work.drop_nulls("step").group_by("step").agg(first_ns=pl.col("start_ns").min(), last_ns=pl.col("end_ns").max())
+    )
+    steps = rank[STEPS].select("step", "start_ns", "end_ns").join(own, on="step").sort("start_ns")
+    first, last = steps.head(1), steps.tail(1)
+    # Work that was launched before the first mark may still run, and other work begin after that of the last step.
+    earlier = work.filter(pl.col("start_ns") < pl.lit(first["first_ns"].min(), pl.Int64))["end_ns"].max()
+    later = work.filter(pl.col("start_ns") >= pl.lit(last["last_ns"].max(), pl.Int64))["start_ns"].min()
+    before = pl.col("first_ns") - pl.max_horizontal("start_ns", pl.lit(earlier, pl.Int64))
+    after = pl.min_horizontal("end_ns", pl.lit(later, pl.Int64)) - pl.max_horizontal("start_ns", "last_ns")
+    nothing = pl.lit(0, pl.Int64)
+    return pl.concat(
+        [
+            first.select("step", before_ns=before.clip(lower_bound=0), after_ns=nothing),
+            last.select("step", before_ns=nothing, after_ns=after.clip(lower_bound=0)),
+        ]
+    )
 
 
 @per_rank(
@@ -119,5 +131,5 @@ def small_causes(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 # What is asked of each job, in one reading.
-ASKED: tuple[Analysis[Any], ...] = (time_breakdown, first_idle, factors, causes, small_causes, computed, recorded)
+ASKED: tuple[Analysis[Any], ...] = (time_breakdown, outer_idle, factors, causes, small_causes, computed, recorded)
 OPTIONS = {time_breakdown.name: {"by_step": True}}

@@ -13,7 +13,7 @@ from holotrace.analyses.factors import COMPUTING, factors, time_ratios
 from holotrace.analyses.time_breakdown import PARTS, time_breakdown
 from holotrace.diagnosis.job.floors import FLOOR_RATIO
 from holotrace.step_changes import same_causes
-from holotrace.step_changes.asked import computed, first_idle, recorded, small_causes
+from holotrace.step_changes.asked import computed, outer_idle, recorded, small_causes
 
 # Of parts of a step, and of what keeps devices from computing, which add up to it.
 STEP, FACTOR = "step", "factor"
@@ -50,13 +50,19 @@ class Step:
         spent = self.tables[time_breakdown.name]
         # Work that no step launched belongs to none, but where no steps were marked.
         marked = spent.drop_nulls("step")
-        counted = spent if marked.is_empty() else self._from_its_mark(marked)
+        counted = spent if marked.is_empty() else self._between_marks(marked)
         return counted.group_by("step", maintain_order=True).agg(pl.col(PARTS).mean())
 
-    def _from_its_mark(self, steps: pl.DataFrame) -> pl.DataFrame:
-        """The steps, the first of each rank from its mark on: until its own first work its device has nothing to do."""
-        known = steps.join(self.tables[first_idle.name], on=["rank", "step"], how="left", maintain_order="left")
-        return known.with_columns(pl.col("idle_ns") + pl.col("first_idle_ns").fill_null(0))
+    def _between_marks(self, steps: pl.DataFrame) -> pl.DataFrame:
+        """The steps, the first of each rank from its mark on, and the last to the end of its own.
+
+        Until its own first work, and after its own last, its device has nothing to do. What a host does at the end of
+        a step makes the next one longer: where the first does not count, neither does the end of the last.
+        """
+        outer = self.tables[outer_idle.name].group_by("rank", "step").agg(pl.col("before_ns", "after_ns").sum())
+        known = steps.join(outer, on=["rank", "step"], how="left", maintain_order="left")
+        beside = pl.col("before_ns") + (pl.col("after_ns") if self.has_first else 0)
+        return known.with_columns(pl.col("idle_ns") + beside.fill_null(0))
 
     @property
     def rows(self) -> pl.DataFrame:
