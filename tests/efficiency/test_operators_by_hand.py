@@ -242,10 +242,12 @@ def test_norm_is_taken_over_the_dims_of_its_weight_where_no_scalars_are_recorded
     assert (whole.flops, whole.moved_bytes) == (without.flops, without.moved_bytes) != (None, None)
     mean = ([16, 1, 1], FLOAT)
     back = (rows, rows, "[4, 8]", mean, mean, weight, weight, "[True, True, True]")
-    whole = told("aten::native_layer_norm_backward", *back)
-    without = told("aten::native_layer_norm_backward", *back, scalars=False)
-    assert whole.moved_bytes == without.moved_bytes is not None
-    assert (whole.confidence, without.confidence) == ("exact", "estimate")
+    of_squares = (rows, rows, "[4, 8]", mean, weight, "[True, True]")
+    for name, arguments in (("native_layer_norm", back), ("_fused_rms_norm", of_squares)):
+        whole = told(f"aten::{name}_backward", *arguments)
+        without = told(f"aten::{name}_backward", *arguments, scalars=False)
+        assert whole.moved_bytes == without.moved_bytes is not None
+        assert (whole.confidence, without.confidence) == ("exact", "estimate")
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def layer_backward(a: Arguments) -> Figures:
     """grad, input, normalized shape, mean, rstd, weight, bias, output mask."""
     grad, x, weight, bias = a.tensor(0), a.tensor(1), a.optional(5), a.optional(6)
     of_input, of_weight, of_bias = _mask(a, 7, 3)
-    normalized = weight.dims if weight is not None and not a.scalars else a.integers(2)
+    normalized = _of_gradients(a, weight)
     alike(x, grad)
     alike(x.like(normalized), weight, bias)
     of_size(_rows(x, normalized), a.optional(3), a.optional(4))
@@ -94,14 +94,17 @@ def root_mean_square_backward(a: Arguments) -> Figures:
     """grad, input, normalized shape, rstd, weight, output mask."""
     grad, x, weight = a.tensor(0), a.tensor(1), a.optional(4)
     of_input, of_weight = _mask(a, 5, 2)
+    normalized = _of_gradients(a, weight)
     alike(x, grad)
-    if a.given(2):
-        of_size(_rows(x, a.integers(2)), a.optional(3))
-        alike(x.like(a.integers(2)), weight)
+    alike(x.like(normalized), weight)
+    of_size(_rows(x, normalized), a.optional(3))
     moved = total_bytes(grad, x, a.optional(3), weight) + of_input * x.like().bytes
-    if of_weight:
-        moved += (weight or x).like(a.integers(2)).bytes
-    return Figures(None, moved)
+    return Figures(None, moved + of_weight * (weight or x).like(normalized).bytes)
+
+
+def _of_gradients(a: Arguments, weight: Tensor | None) -> tuple[int, ...]:
+    """The dimensions that are normalized, of an operator of gradients."""
+    return tuple(weight.dims if weight is not None and not a.scalars else a.integers(2))
 
 
 def _mask(a: Arguments, place: int, count: int) -> list[bool]:
