@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -63,21 +63,20 @@ _OF_XLA: tuple[By, ...] = ("program", "operation", "scope")
 
 @dataclass(frozen=True)
 class _Choice:
-    """Which events count: those of some steps, on the device or on the host; and what is told apart."""
+    """Which events count: those of some steps, on the device or on the host; and by what they are told apart."""
 
     steps: frozenset[int] | None
     device: bool | None
-    by: By = "name"
+    told: tuple[By, ...]
 
     @property
     def reads(self) -> tuple[Table, ...]:
-        return (*self._reads, STEPS.only("step", "start_ns", "end_ns"))
+        return (*(table for by in self.told for table in self._reads(by)), STEPS.only("step", "start_ns", "end_ns"))
 
-    @property
-    def _reads(self) -> tuple[Table, ...]:
-        if self.by == "module":
+    def _reads(self, by: By) -> tuple[Table, ...]:
+        if by == "module":
             return modules.reads
-        if self.by in _OF_XLA:
+        if by in _OF_XLA:
             return (hlo_totals.OPS,)
         reads: tuple[Table, ...] = (EVENTS.only("event_id", "name", "category", "start_ns", "end_ns"), *_RUNS)
         if self.steps is not None or self.device is not None:
@@ -136,8 +135,15 @@ def compare(
     if by in _OF_XLA and device is False:
         raise UsageError(f"by {by} compares what devices did; leave out device=False, or compare by name")
     jobs = _opened(before, ranks), _opened(after, ranks if after_ranks is None else after_ranks)
-    first = _parts(jobs[0], _Choice(_numbers(steps), device, by))
-    second = _parts(jobs[1], _Choice(_numbers(steps if after_steps is None else after_steps), device, by))
+    choices = (
+        _Choice(_numbers(chosen), device, (by,)) for chosen in (steps, steps if after_steps is None else after_steps)
+    )
+    return _compared(jobs, *choices)[by]
+
+
+def _compared(jobs: tuple[Job, Job], chosen: _Choice, chosen_after: _Choice) -> dict[By, pl.DataFrame]:
+    """What two jobs differ by, from reading each rank once."""
+    first, second = _parts(jobs[0], chosen), _parts(jobs[1], chosen_after)
     without = {part.rank for parts in (first, second) for part in parts if part.is_cut}
     if {part.rank for part in first} != {part.rank for part in second}:
         # Ranks of different numbers are no pairs, so that each job is without its own.
@@ -148,25 +154,24 @@ def compare(
         [part for part in parts if part.rank not in left]
         for parts, left in zip((first, second), without_of, strict=True)
     ]
-    if steps is None and after_steps is None:
+    if chosen.steps is None and chosen_after.steps is None:
         jobs[1].notice(_of_different_numbers(*kept))
-    first_totals, second_totals = map(_totals, kept)
-    if by in _OF_XLA:
-        first_totals, second_totals = hlo_totals.alike(first_totals, second_totals, by)
-    differences = _differences(first_totals, second_totals, *map(_step_count, kept))
-    return conform(differences, COLUMNS, "compare")
+    found: dict[By, pl.DataFrame] = {}
+    for by in chosen.told:
+        first_totals, second_totals = (_totals([part.rows[by] for part in parts]) for parts in kept)
+        if by in _OF_XLA:
+            first_totals, second_totals = hlo_totals.alike(first_totals, second_totals, by)
+        differences = _differences(first_totals, second_totals, *map(_step_count, kept))
+        found[by] = conform(differences, COLUMNS, "compare")
+    return found
 
 
 def by_everything(before: Job, after: Job, *, ranks: One = None, after_ranks: One = None) -> dict[By, pl.DataFrame]:
     """What `compare` tells of two jobs by everything but causes, without what they have nothing of."""
-    found: dict[By, pl.DataFrame] = {}
-    for by in ("module", *_OF_XLA, "name"):
-        if by in _OF_XLA[1:] and _OF_XLA[0] not in found:
-            continue
-        rows = compare(before, after, ranks=ranks, after_ranks=after_ranks, by=by)
-        if not rows["name"].drop_nulls().is_empty():
-            found[by] = rows
-    return found
+    jobs = _opened(before, ranks), _opened(after, ranks if after_ranks is None else after_ranks)
+    choice = _Choice(None, None, ("module", *_OF_XLA, "name"))
+    found = _compared(jobs, choice, choice)
+    return {by: rows for by, rows in found.items() if not rows["name"].drop_nulls().is_empty()}
 
 
 def change_report(
@@ -359,16 +364,16 @@ class _Part:
     steps: frozenset[int]
     # How many of them count.
     step_count: int
-    rows: pl.DataFrame
+    rows: Mapping[By, pl.DataFrame]
     # Of a file that is cut off every missing event would look like a change.
     is_cut: bool
 
 
-def _totals(parts: Sequence[_Part]) -> pl.DataFrame:
+def _totals(ranks: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """How often what is told apart ran on ranks, and for how long."""
-    columns = parts[0].rows.columns if parts else [*_KEY, *_COUNTED]
+    columns = ranks[0].columns if ranks else [*_KEY, *_COUNTED]
     schema = {name: pl.Int64() if name in _COUNTED else pl.String() for name in columns}
-    rows = [part.rows.select(columns).cast(schema) for part in parts]  # type: ignore[arg-type]  # names to types
+    rows = [rank.select(columns).cast(schema) for rank in ranks]  # type: ignore[arg-type]  # names to types
     keys, counted = ([name for name in columns if (name in _COUNTED) == is_it] for is_it in (False, True))
     return pl.concat([pl.DataFrame(schema=schema), *rows]).group_by(keys).agg(pl.col(counted).sum())
 
@@ -408,10 +413,17 @@ def _opened(traces: Job | Paths, ranks: One) -> Job:
 
 
 def _part(trace: RankTrace, choice: _Choice) -> _Part:
-    rows = _modules if choice.by == "module" else _programs if choice.by in _OF_XLA else _events
+    rows: dict[By, pl.DataFrame] = {}
+    for by in choice.told:
+        if by == "module":
+            rows[by] = _modules(trace, choice)
+        elif by in _OF_XLA:
+            rows[by] = _programs(trace, choice, by)
+        else:
+            rows[by] = _events(trace, choice)
     steps = frozenset(trace[STEPS]["step"])
     is_cut = bool(trace[PROBLEMS]["problem"].is_in(CUT).any())
-    return _Part(trace.rank, steps, len(steps & choice.steps if choice.steps else steps), rows(trace, choice), is_cut)
+    return _Part(trace.rank, steps, len(steps & choice.steps if choice.steps else steps), rows, is_cut)
 
 
 def _events(trace: RankTrace, choice: _Choice) -> pl.DataFrame:
@@ -459,12 +471,12 @@ def _modules(trace: RankTrace, choice: _Choice) -> pl.DataFrame:
     )
 
 
-def _programs(trace: RankTrace, choice: _Choice) -> pl.DataFrame:
+def _programs(trace: RankTrace, choice: _Choice, by: By) -> pl.DataFrame:
     """The same of programs of XLA, their operations or their scopes."""
     ops = trace[hlo_totals.OPS]
     if choice.steps is not None:
         ops = ops.filter(pl.col("step").is_in(sorted(choice.steps)))
-    return hlo_totals.totals(ops, choice.by)
+    return hlo_totals.totals(ops, by)
 
 
 def _on_device(trace: RankTrace, choice: _Choice) -> pl.DataFrame:
