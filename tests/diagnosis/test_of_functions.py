@@ -60,6 +60,48 @@ def test_where_no_steps_are_known_only_calls_that_devices_wait_for_are_of_all_ra
     assert not of_functions.levels("input", LOADER, waiting, host, job, awaited_ratio=ratio)
 
 
+def everybodys(waiting: Times, host: Sequence[tuple[int, int | None, int]], cause: str, rows: pl.DataFrame) -> float:
+    """The part that is of all, by how long devices wait in each step, and hosts are in it: rank, step and time."""
+    excess = [
+        {"rank": rank, "step": step, "beyond_ns": ns}
+        for rank, every in waiting.items()
+        for step, ns in enumerate(every)
+    ]
+    functions = pl.DataFrame(host, ["rank", "step", "time_ns"], orient="row").with_columns(name=pl.lit(LOADER))
+    job = Job(rows, pl.DataFrame(), tuple(waiting), 10)
+    return of_functions.everybodys_ratio(cause, LOADER, pl.DataFrame(excess), functions, job)
+
+
+def test_where_no_steps_are_marked_all_calls_of_a_function_are_compared() -> None:
+    """A turn of a rank has the call that the same turn of others has not: half of all ranks were told to be slow."""
+    waiting = {0: [100, 0], 1: [0, 40], 2: [0, 0], 3: [0, 0]}
+    host = [
+        (0, 0, 200),
+        (0, None, 110),
+        (1, 0, 105),
+        (1, 1, 200),
+        (2, 0, 100),
+        (2, None, 200),
+        (3, 1, 90),
+        (3, None, 210),
+    ]
+    unmarked = pl.DataFrame(schema={"row": pl.String, "cause": pl.String})
+    assert everybodys(waiting, host, "input", unmarked) == 1
+    assert everybodys(waiting, host, "input", pl.DataFrame({"row": ["step"], "cause": None})) < 0.5
+
+
+def test_hosts_that_pause_as_long_while_their_devices_wait_for_others_pause_alike() -> None:
+    """Without stacks nothing names what all hosts do, and the ranks that came last were told to pause."""
+    waiting = {0: [100, 0], 1: [0, 90], 2: [0, 0], 3: [0, 0]}
+    rows = pl.DataFrame({"row": "step"} | dict.fromkeys(("cause", "rank", "step", "time_ns")))
+    paused = [(rank, step, 100 - rank) for rank in range(4) for step in range(2)]
+    table = pl.DataFrame(paused, ["rank", "step", "time_ns"], orient="row").with_columns(row=pl.lit("function"))
+    alike = pl.concat([table.with_columns(cause=pl.lit("host-pause")), rows], how="diagonal_relaxed")
+    assert everybodys(waiting, [], "host-pause", alike) == 1
+    of_two = alike.filter(pl.col("rank").is_null() | (pl.col("rank") < 2))
+    assert everybodys(waiting, [], "host-pause", of_two) == 0
+
+
 def test_only_ranks_that_read_input_are_compared() -> None:
     """In a pipeline only the first and the last stage read any, of which all was told as theirs."""
     host = {0: [100, 100], 3: [100, 250]}

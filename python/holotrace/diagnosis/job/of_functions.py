@@ -9,7 +9,7 @@ import polars as pl
 from holotrace.derive.totals import total
 from holotrace.diagnosis.job.candidates import APART_RATIO, Candidate, Job, Where, by_rank, lower_median, when, who
 from holotrace.diagnosis.rank import account
-from holotrace.diagnosis.words.classes import INPUT, STALLING
+from holotrace.diagnosis.words.classes import INPUT, PAUSE, STALLING
 
 # Numbers of steps and addresses of objects make no other thing of a name.
 NUMBERED = r"#\d+$|^(copy-\w+)\.\d+$| at 0x[0-9a-fA-F]+"
@@ -36,7 +36,8 @@ class Level:
 
 def times(job: Job) -> pl.DataFrame:
     """How long each rank's host is in functions in each step, and until when, whether or not its device waits."""
-    times = job.of(account.FUNCTION_TIME).select("rank", "step", "name", "time_ns", "count", "at_ns")
+    known = job.of(account.FUNCTION_TIME).filter(pl.col("cause").is_null())
+    times = known.select("rank", "step", "name", "time_ns", "count", "at_ns")
     return times.with_columns(pl.col("name").str.replace_all(NUMBERED, "$1"))
 
 
@@ -51,12 +52,16 @@ def everybodys_ratio(cause: str, name: str | None, excess: pl.DataFrame, functio
 
     Their devices then wait in a collective, so that all of it seems to be of the ranks that are last anyway.
     """
-    if cause not in STALLING or name is None or total(excess["beyond_ns"]) <= job.floor_ns:
+    is_pause = cause == PAUSE
+    if not (is_pause or (cause in STALLING and name)) or total(excess["beyond_ns"]) <= job.floor_ns:
         return 0.0
-    ranks, steps = who(excess, "beyond_ns"), when(excess, "beyond_ns")
+    # Steps that nothing marks begin elsewhere on each rank.
+    is_marked = not job.of(account.STEP).is_empty()
+    ranks, steps = who(excess, "beyond_ns"), when(excess, "beyond_ns") if is_marked else ()
     if len(ranks) > len(job.ranks) / 2:
         return 0.0
-    same = functions.filter(pl.col("name") == name, pl.col("step").is_in(steps) | pl.lit(not steps))
+    of_name = job.of(account.FUNCTION_TIME).filter(cause=PAUSE) if is_pause else functions.filter(name=name)
+    same = of_name.filter(pl.col("step").is_in(steps) | pl.lit(not steps))
     times = dict(same.group_by("rank").agg(pl.col("time_ns").sum()).iter_rows())
     others = lower_median(pl.Series([times.get(rank, 0) for rank in job.ranks if rank not in ranks]))
     own = [float(times.get(rank, 0)) for rank in ranks]
