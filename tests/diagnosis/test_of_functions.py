@@ -26,7 +26,9 @@ def levels(waiting: Times, host: Times, ranks: int = 4) -> list[tuple[Where, dic
 
     def table(of: Times, **others: str) -> pl.DataFrame:
         rows = [
-            {"rank": rank, "step": step, "time_ns": ns} for rank, every in of.items() for step, ns in enumerate(every)
+            {"rank": rank, "step": step, "time_ns": ns, "count": 1}
+            for rank, every in of.items()
+            for step, ns in enumerate(every)
         ]
         return pl.DataFrame(rows).with_columns(**{name: pl.lit(value) for name, value in others.items()})
 
@@ -67,7 +69,7 @@ def everybodys(waiting: Times, host: Sequence[tuple[int, int | None, int]], caus
         for rank, every in waiting.items()
         for step, ns in enumerate(every)
     ]
-    functions = pl.DataFrame(host, ["rank", "step", "time_ns"], orient="row").with_columns(name=pl.lit(LOADER))
+    functions = pl.DataFrame(host, ["rank", "step", "time_ns"], orient="row").with_columns(name=pl.lit(LOADER), count=1)
     job = Job(rows, pl.DataFrame(), tuple(waiting), 10)
     return of_functions.everybodys_ratio(cause, LOADER, pl.DataFrame(excess), functions, job)
 
@@ -95,11 +97,25 @@ def test_hosts_that_pause_as_long_while_their_devices_wait_for_others_pause_alik
     waiting = {0: [100, 0], 1: [0, 90], 2: [0, 0], 3: [0, 0]}
     rows = pl.DataFrame({"row": "step"} | dict.fromkeys(("cause", "rank", "step", "time_ns")))
     paused = [(rank, step, 100 - rank) for rank in range(4) for step in range(2)]
-    table = pl.DataFrame(paused, ["rank", "step", "time_ns"], orient="row").with_columns(row=pl.lit("function"))
+    table = pl.DataFrame(paused, ["rank", "step", "time_ns"], orient="row").with_columns(
+        row=pl.lit("function"), count=1
+    )
     alike = pl.concat([table.with_columns(cause=pl.lit("host-pause")), rows], how="diagonal_relaxed")
     assert everybodys(waiting, [], "host-pause", alike) == 1
     of_two = alike.filter(pl.col("rank").is_null() | (pl.col("rank") < 2))
     assert everybodys(waiting, [], "host-pause", of_two) == 0
+
+
+def test_what_differs_by_chance_from_step_to_step_is_of_all_ranks() -> None:
+    """Two of four ranks were told to be in what all are in for as long, since in each step the last of them waits."""
+    waiting = {0: [30, 20, 53, 27], 1: [0] * 4, 2: [8, 0, 0, 0], 3: [13, 31, 16, 0]}
+    times = {0: [89, 92, 112, 86], 1: [56, 88, 66, 70], 2: [96, 63, 73, 100], 3: [104, 93, 68, 69]}
+    steps = pl.DataFrame({"row": ["step"], "cause": None})
+    host = [(rank, step, ns) for rank, every in times.items() for step, ns in enumerate(every)]
+    assert everybodys(waiting, host, "python-function", steps) == 1
+    # What is longer in each step is not.
+    longer = [(rank, step, ns + 60 * (rank == 0)) for rank, step, ns in host]
+    assert everybodys({**waiting, 0: [60] * 4}, longer, "python-function", steps) < 0.5
 
 
 def test_only_ranks_that_read_input_are_compared() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import polars as pl
@@ -21,6 +22,8 @@ PART_RATIO = 0.2
 _FEWEST = 2
 # Others that lack so much of what some have beyond them differ as much from each other.
 _BELOW_RATIO = 0.5
+# Means of ranks differ by so many standard errors by chance, as those are picked that differ the most.
+_BY_CHANCE = 3.0
 # What takes others nearly as long is not of some ranks.
 ALIKE_RATIO = 0.8
 
@@ -65,10 +68,31 @@ def everybodys_ratio(cause: str, name: str | None, excess: pl.DataFrame, functio
     times = dict(same.group_by("rank").agg(pl.col("time_ns").sum()).iter_rows())
     others = lower_median(pl.Series([times.get(rank, 0) for rank in job.ranks if rank not in ranks]))
     own = [float(times.get(rank, 0)) for rank in ranks]
+    if others > PART_RATIO * max(own) and _differ_by_chance(same, ranks):
+        return 1.0
     if not PART_RATIO * max(own) < others <= ALIKE_RATIO * max(own):
         return float(0 < others > PART_RATIO * max(own))
     beyond_ns = total(excess.filter(pl.col("rank").is_in(ranks))["beyond_ns"])
     return 1 - min(1.0, sum(max(0.0, time - others) for time in own) / max(1.0, beyond_ns))
+
+
+def _differ_by_chance(calls: pl.DataFrame, ranks: tuple[int, ...]) -> bool:
+    """Whether calls of one rank differ so much from step to step that these ranks may have longer ones by chance.
+
+    Not where each rank was in it once.
+    """
+    mean_ns = (pl.col("time_ns") / pl.col("count")).alias("mean_ns")
+    known = calls.select("rank", mean_ns, is_own=pl.col("rank").is_in(ranks))
+    of_ranks = known.group_by("is_own", "rank").agg(
+        pl.len(), pl.col("mean_ns").mean(), squares=((pl.col("mean_ns") - pl.col("mean_ns").mean()) ** 2).sum()
+    )
+    own, others = of_ranks.filter("is_own"), of_ranks.filter(~pl.col("is_own"))
+    free = total(of_ranks["len"]) - of_ranks.height
+    if own.is_empty() or others.is_empty() or free < _FEWEST:
+        return False
+    spread_ns = math.sqrt(total(of_ranks["squares"]) / free)
+    longer_ns = total(own["mean_ns"]) / own.height - total(others["mean_ns"]) / others.height
+    return longer_ns < _BY_CHANCE * spread_ns * math.sqrt(1 / total(own["len"]) + 1 / total(others["len"]))
 
 
 def is_named(name: str | None) -> pl.Expr:
@@ -163,6 +187,9 @@ def levels(
     is_apart &= max(below_ns.to_list(), default=0) < _BELOW_RATIO * least_ns
     # What others are in it for nearly as long differs by chance.
     is_apart &= usual_ns <= ALIKE_RATIO * (usual_ns + least_ns)
+    steps = when(known.filter(is_own), "beyond_ns")
+    beside = functions.filter(pl.col("name") == name, pl.col("step").is_in(steps) | pl.lit(not steps))
+    is_apart &= not _differ_by_chance(beside, ranks)
     if not (is_of_some and is_apart and usual_ns > job.floor_ns and usual_ns > PART_RATIO * least_ns):
         return None
     parts = known.with_columns(
@@ -171,6 +198,6 @@ def levels(
     )
     everybody = () if len(peers) == len(job.ranks) > 1 else tuple(peers)
     return (
-        Level(parts.with_columns(part_ns="own_ns"), Where(ranks, when(known.filter(is_own), "beyond_ns"))),
+        Level(parts.with_columns(part_ns="own_ns"), Where(ranks, steps)),
         Level(parts.with_columns(part_ns="common_ns"), Where(everybody, when(known, "usual_ns"))),
     )
