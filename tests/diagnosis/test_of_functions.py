@@ -69,7 +69,9 @@ def everybodys(waiting: Times, host: Sequence[tuple[int, int | None, int]], caus
         for rank, every in waiting.items()
         for step, ns in enumerate(every)
     ]
-    functions = pl.DataFrame(host, ["rank", "step", "time_ns"], orient="row").with_columns(name=pl.lit(LOADER), count=1)
+    functions = pl.DataFrame(host, ["rank", "step", "time_ns"], orient="row").with_columns(
+        name=pl.lit(LOADER), count=pl.when(pl.col("time_ns") < 200).then(1).otherwise(2)
+    )
     job = Job(rows, pl.DataFrame(), tuple(waiting), 10)
     return of_functions.everybodys_ratio(cause, LOADER, pl.DataFrame(excess), functions, job)
 
@@ -79,13 +81,13 @@ def test_where_no_steps_are_marked_all_calls_of_a_function_are_compared() -> Non
     waiting = {0: [100, 0], 1: [0, 40], 2: [0, 0], 3: [0, 0]}
     host = [
         (0, 0, 200),
-        (0, None, 110),
-        (1, 0, 105),
+        (0, None, 100),
+        (1, 0, 100),
         (1, 1, 200),
         (2, 0, 100),
         (2, None, 200),
-        (3, 1, 90),
-        (3, None, 210),
+        (3, 1, 100),
+        (3, None, 200),
     ]
     unmarked = pl.DataFrame(schema={"row": pl.String, "cause": pl.String})
     assert everybodys(waiting, host, "input", unmarked) == 1

@@ -22,8 +22,9 @@ PART_RATIO = 0.2
 _FEWEST = 2
 # Others that lack so much of what some have beyond them differ as much from each other.
 _BELOW_RATIO = 0.5
-# Means of ranks differ by so many standard errors by chance, as those are picked that differ the most.
-_BY_CHANCE = 3.0
+# Means of ranks differ by so many standard errors by chance, as those are picked that differ the most. A standard
+# deviation is so many times the median of what is off, and so many calls tell it.
+_BY_CHANCE, _OF_MEDIAN, _SEVERAL = 3.5, 1.5, 6
 # What takes others nearly as long is not of some ranks.
 ALIKE_RATIO = 0.8
 
@@ -68,7 +69,7 @@ def everybodys_ratio(cause: str, name: str | None, excess: pl.DataFrame, functio
     times = dict(same.group_by("rank").agg(pl.col("time_ns").sum()).iter_rows())
     others = lower_median(pl.Series([times.get(rank, 0) for rank in job.ranks if rank not in ranks]))
     own = [float(times.get(rank, 0)) for rank in ranks]
-    if others > PART_RATIO * max(own) and _differ_by_chance(same, ranks):
+    if others > PART_RATIO * max(own) and _differ_by_chance(of_name, steps, ranks):
         return 1.0
     if not PART_RATIO * max(own) < others <= ALIKE_RATIO * max(own):
         return float(0 < others > PART_RATIO * max(own))
@@ -76,23 +77,24 @@ def everybodys_ratio(cause: str, name: str | None, excess: pl.DataFrame, functio
     return 1 - min(1.0, sum(max(0.0, time - others) for time in own) / max(1.0, beyond_ns))
 
 
-def _differ_by_chance(calls: pl.DataFrame, ranks: tuple[int, ...]) -> bool:
-    """Whether calls of one rank differ so much from step to step that these ranks may have longer ones by chance.
+def _differ_by_chance(calls: pl.DataFrame, steps: tuple[int, ...], ranks: tuple[int, ...]) -> bool:
+    """Whether calls of one rank differ so much from step to step that these have longer ones in ``steps`` by chance.
 
     Not where each rank was in it once.
     """
-    mean_ns = (pl.col("time_ns") / pl.col("count")).alias("mean_ns")
-    known = calls.select("rank", mean_ns, is_own=pl.col("rank").is_in(ranks))
-    of_ranks = known.group_by("is_own", "rank").agg(
-        pl.len(), pl.col("mean_ns").mean(), squares=((pl.col("mean_ns") - pl.col("mean_ns").mean()) ** 2).sum()
+    middle_ns = pl.col("mean_ns").median().over("rank")
+    every = calls.select("rank", "step", mean_ns=pl.col("time_ns") / pl.col("count")).with_columns(
+        off_ns=(pl.col("mean_ns") - middle_ns).abs(), is_own=pl.col("rank").is_in(ranks), times=pl.len().over("rank")
     )
-    own, others = of_ranks.filter("is_own"), of_ranks.filter(~pl.col("is_own"))
-    free = total(of_ranks["len"]) - of_ranks.height
-    if own.is_empty() or others.is_empty() or free < _FEWEST:
+    # Few that last longer for another reason change no median.
+    off = every.filter(pl.col("times") > 1)["off_ns"]
+    known = every.filter(pl.col("step").is_in(steps) | pl.lit(not steps))
+    own, others = known.filter("is_own")["mean_ns"], known.filter(~pl.col("is_own"))["mean_ns"]
+    if len(off) < _SEVERAL or own.is_empty() or others.is_empty():
         return False
-    spread_ns = math.sqrt(total(of_ranks["squares"]) / free)
-    longer_ns = total(own["mean_ns"]) / own.height - total(others["mean_ns"]) / others.height
-    return longer_ns < _BY_CHANCE * spread_ns * math.sqrt(1 / total(own["len"]) + 1 / total(others["len"]))
+    spread_ns = _OF_MEDIAN * lower_median(off)
+    longer_ns = total(own) / len(own) - total(others) / len(others)
+    return longer_ns < _BY_CHANCE * spread_ns * math.sqrt(1 / len(own) + 1 / len(others))
 
 
 def is_named(name: str | None) -> pl.Expr:
@@ -188,8 +190,7 @@ def levels(
     # What others are in it for nearly as long differs by chance.
     is_apart &= usual_ns <= ALIKE_RATIO * (usual_ns + least_ns)
     steps = when(known.filter(is_own), "beyond_ns")
-    beside = functions.filter(pl.col("name") == name, pl.col("step").is_in(steps) | pl.lit(not steps))
-    is_apart &= not _differ_by_chance(beside, ranks)
+    is_apart &= not _differ_by_chance(functions.filter(name=name), steps, ranks)
     if not (is_of_some and is_apart and usual_ns > job.floor_ns and usual_ns > PART_RATIO * least_ns):
         return None
     parts = known.with_columns(
