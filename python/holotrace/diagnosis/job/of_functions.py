@@ -24,7 +24,7 @@ _FEWEST = 2
 _BELOW_RATIO = 0.5
 # Means of ranks differ by so many standard errors by chance, as those are picked that differ the most. A standard
 # deviation is so many times the median of what is off, and so many calls tell it.
-_BY_CHANCE, _OF_MEDIAN, _SEVERAL = 3.5, 1.5, 6
+_BY_CHANCE, _OF_MEDIAN, _SEVERAL = 4.0, 1.5, 6
 # What takes others nearly as long is not of some ranks.
 ALIKE_RATIO = 0.8
 
@@ -84,10 +84,10 @@ def _differ_by_chance(calls: pl.DataFrame, steps: tuple[int, ...], ranks: tuple[
     """
     middle_ns = pl.col("mean_ns").median().over("rank")
     every = calls.select("rank", "step", mean_ns=pl.col("time_ns") / pl.col("count")).with_columns(
-        off_ns=(pl.col("mean_ns") - middle_ns).abs(), is_own=pl.col("rank").is_in(ranks), times=pl.len().over("rank")
+        off_ns=(pl.col("mean_ns") - middle_ns).abs(), is_own=pl.col("rank").is_in(ranks)
     )
-    # Few that last longer for another reason change no median.
-    off = every.filter(pl.col("times") > 1)["off_ns"]
+    # Few that last longer for another reason change no median. The middle one of a rank is off by nothing, always.
+    off = every.filter(pl.col("off_ns") > 0)["off_ns"]
     known = every.filter(pl.col("step").is_in(steps) | pl.lit(not steps))
     own, others = known.filter("is_own")["mean_ns"], known.filter(~pl.col("is_own"))["mean_ns"]
     if len(off) < _SEVERAL or own.is_empty() or others.is_empty():
