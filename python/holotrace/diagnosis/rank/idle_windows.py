@@ -116,8 +116,9 @@ def _begun_before(gaps: pl.DataFrame, work: pl.DataFrame) -> pl.Series:
     """
     waited = gaps.filter(has_waited(), pl.col("next_id").is_not_null())
     first = work.unique(["device", "stream"], keep="first", maintain_order=True)["event_id"]
-    is_first = waited["next_id"].is_in(first.implode()).cast(pl.Boolean)
-    return waited["next_id"].filter(is_first.cum_min())
+    is_first = waited["next_id"].is_in(first.implode())
+    begun: pl.Series = waited["next_id"].filter(is_first.cum_min())
+    return begun
 
 
 def timed(found: pl.DataFrame, calls: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
