@@ -103,7 +103,10 @@ def test_hosts_that_pause_as_long_while_their_devices_wait_for_others_pause_alik
         row=pl.lit("function"), count=1
     )
     alike = pl.concat([table.with_columns(cause=pl.lit("host-pause")), rows], how="diagonal_relaxed")
-    assert everybodys(waiting, [], "host-pause", alike) == 1
+    assert everybodys(waiting, [], "host-pause", alike) > 0.9
+    # One that pauses once more does so by itself, however long all do anyway.
+    more = alike.with_columns(time_ns=pl.col("time_ns") + 1_000 + 90 * (pl.col("rank") == 1).cast(pl.Int64))
+    assert everybodys({0: [0, 0], 1: [0, 90], 2: [0, 0], 3: [0, 0]}, [], "host-pause", more) < 0.5
     of_two = alike.filter(pl.col("rank").is_null() | (pl.col("rank") < 2))
     assert everybodys(waiting, [], "host-pause", of_two) == 0
 

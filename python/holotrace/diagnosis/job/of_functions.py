@@ -71,8 +71,11 @@ def everybodys_ratio(cause: str, name: str | None, excess: pl.DataFrame, functio
     own = [float(times.get(rank, 0)) for rank in ranks]
     if others > PART_RATIO * max(own) and _differ_by_chance(of_name, steps, ranks):
         return 1.0
-    if not PART_RATIO * max(own) < others <= ALIKE_RATIO * max(own):
-        return float(0 < others > PART_RATIO * max(own))
+    if others <= PART_RATIO * max(own):
+        return 0.0
+    # Pauses are many things, so that one more may be little of their sum.
+    if not is_pause and others > ALIKE_RATIO * max(own):
+        return 1.0
     beyond_ns = total(excess.filter(pl.col("rank").is_in(ranks))["beyond_ns"])
     return 1 - min(1.0, sum(max(0.0, time - others) for time in own) / max(1.0, beyond_ns))
 
