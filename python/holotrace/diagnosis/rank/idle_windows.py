@@ -115,6 +115,8 @@ def _begun_before(gaps: pl.DataFrame, work: pl.DataFrame) -> pl.Series:
     As long as that is so of all that waited: what waits for other work than that of before does so later, too.
     """
     waited = gaps.filter(has_waited(), pl.col("next_id").is_not_null())
+    if waited.is_empty():
+        return waited["next_id"]
     first = work.unique(["device", "stream"], keep="first", maintain_order=True)["event_id"]
     is_first = waited["next_id"].is_in(first.implode())
     begun: pl.Series = waited["next_id"].filter(is_first.cum_min())
