@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import holotrace
-from drawing import described, trace
+from drawing import described, device_trace, trace
 from holotrace.core.schema import empty
 from holotrace.core.tables import RANK
 from holotrace.derive import collectives, lost_calls
@@ -192,6 +192,23 @@ def test_what_a_graph_replays_without_numbers_is_matched_beside_calls_that_have_
         collectives.calls(described(trace(drawn, rank), **told)).with_columns(rank=pl.lit(rank)) for rank in range(2)
     )
     assert matched(by_member(calls))["match"].n_unique() == count
+
+
+def test_operations_of_one_kernel_are_matched_by_their_names() -> None:
+    """RCCL runs one kernel for all: a gather that another queue's reduction overtook was matched with that."""
+    calls = []
+    for rank in range(2):
+        begun = [(1_000 * number + 10 * ((place + rank) % 2), place) for number in range(5) for place in range(2)]
+        kernels = [
+            {"name": "ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)", "kind": "communication", "device": 0}
+            | {"event_id": event_id, "stream": place, "start_ns": start_ns, "end_ns": start_ns // 100 * 100 + 300}
+            for event_id, (start_ns, place) in enumerate(begun)
+        ]
+        names = [("_allgather_base", "_reduce_scatter_base")[place] for _, place in sorted(begun)]
+        told = described(device_trace(kernels), collective=names, group="0")
+        calls.append(collectives.calls(told).with_columns(rank=pl.lit(rank)))
+    found = matched(by_member(pl.concat(calls))).group_by("match").agg(pl.col("collective").n_unique())
+    assert found["collective"].to_list() == [1] * 10
 
 
 def test_ranks_of_which_no_operators_were_recorded_meet_those_that_are_in_the_same_queue() -> None:

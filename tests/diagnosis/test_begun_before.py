@@ -88,22 +88,17 @@ def test_a_device_that_runs_on_with_earlier_work_is_not_idle(tmp_path: Path) -> 
     assert idle_ns[1] < KERNEL_US * 1_000
 
 
+def _range(name: str, begun_us: int, lasts_us: int) -> dict[str, object]:
+    place = {"ph": "X", "cat": "user_annotation", "pid": 1, "tid": 1}
+    return {**place, "name": name, "ts": begun_us, "dur": lasts_us}
+
+
 @pytest.mark.parametrize(("waited_us", "is_told"), [(20_000, True), (-250, False)])
 def test_a_device_that_does_what_was_launched_before_has_no_idle_time_to_explain(
     tmp_path: Path, waited_us: int, *, is_told: bool
 ) -> None:
     """Of one batch of a server, cut from a longer recording, the host was to blame for 98 % of the time."""
-    events = [
-        {
-            "ph": "X",
-            "cat": "user_annotation",
-            "name": "execute_context_1(4)",
-            "pid": 1,
-            "tid": 1,
-            "ts": 0,
-            "dur": 9_000,
-        },
-    ]
+    events = [_range("execute_context_1(4)", 0, 9_000)]
 
     def run(number: int, launched_us: int, begun_us: int, stream: int) -> None:
         args = {"correlation": number, "stream": stream, "device": 0}
@@ -118,6 +113,24 @@ def test_a_device_that_does_what_was_launched_before_has_no_idle_time_to_explain
     job = holotrace.open(tmp_path)
     assert job.causes()["cause"].to_list() == ["earlier-work"] * is_told
     assert [finding.message for finding in job.findings() if finding.severity != "info"] == []
+
+
+def test_each_queue_may_have_earlier_work_and_no_copy_is_exposed_until_all_of_that_is_over(tmp_path: Path) -> None:
+    """One recorded step told copies beside which nothing ran, and work that waited for what was not on record."""
+    events = [_range("step", 0, 9_000)]
+
+    def run(name: str, stream: int, launched_us: int, begun_us: int, lasts_us: int) -> None:
+        ids = {"correlation": len(events), "stream": stream, "device": 0}
+        launch = {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": launched_us, "dur": 5}
+        category = "gpu_memcpy" if name.startswith("Memcpy") else "kernel"
+        work = {"cat": category, "name": name, "pid": 0, "tid": stream, "ts": begun_us, "dur": lasts_us}
+        events.extend({"ph": "X", "args": ids, **each} for each in (launch, work))
+
+    run("Memcpy HtoD (Pageable -> Device)", 22, 10, 20, 900)
+    run("permute", 20, 30, 3_000, 300)
+    run("gemm", 7, 40, 5_000, 4_000)
+    write_trace(tmp_path / "rank-0.json", events=events)
+    assert holotrace.open(tmp_path).causes()["cause"].to_list() == ["earlier-work"]
 
 
 def test_a_device_is_not_idle_as_a_recording_ends_with_a_program_that_was_launched_in_time() -> None:

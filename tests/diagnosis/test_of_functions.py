@@ -26,7 +26,9 @@ def levels(waiting: Times, host: Times, ranks: int = 4) -> list[tuple[Where, dic
 
     def table(of: Times, **others: str) -> pl.DataFrame:
         rows = [
-            {"rank": rank, "step": step, "time_ns": ns} for rank, every in of.items() for step, ns in enumerate(every)
+            {"rank": rank, "step": step, "time_ns": ns, "count": 1}
+            for rank, every in of.items()
+            for step, ns in enumerate(every)
         ]
         return pl.DataFrame(rows).with_columns(**{name: pl.lit(value) for name, value in others.items()})
 
@@ -58,6 +60,67 @@ def test_where_no_steps_are_known_only_calls_that_devices_wait_for_are_of_all_ra
     assert (ratio := of_functions.awaited_ratio(LOADER, rows, host)) == 2 / 50
     assert of_functions.levels("input", LOADER, waiting, host, job)
     assert not of_functions.levels("input", LOADER, waiting, host, job, awaited_ratio=ratio)
+
+
+def everybodys(waiting: Times, host: Sequence[tuple[int, int | None, int]], cause: str, rows: pl.DataFrame) -> float:
+    """The part that is of all, by how long devices wait in each step, and hosts are in it: rank, step and time."""
+    excess = [
+        {"rank": rank, "step": step, "beyond_ns": ns}
+        for rank, every in waiting.items()
+        for step, ns in enumerate(every)
+    ]
+    functions = pl.DataFrame(host, ["rank", "step", "time_ns"], orient="row").with_columns(
+        name=pl.lit(LOADER), count=pl.when(pl.col("time_ns") < 200).then(1).otherwise(2)
+    )
+    job = Job(rows, pl.DataFrame(), tuple(waiting), 10)
+    return of_functions.everybodys_ratio(cause, LOADER, pl.DataFrame(excess), functions, job)
+
+
+def test_where_no_steps_are_marked_all_calls_of_a_function_are_compared() -> None:
+    """A turn of a rank has the call that the same turn of others has not: half of all ranks were told to be slow."""
+    waiting = {0: [100, 0], 1: [0, 40], 2: [0, 0], 3: [0, 0]}
+    host = [
+        (0, 0, 200),
+        (0, None, 100),
+        (1, 0, 100),
+        (1, 1, 200),
+        (2, 0, 100),
+        (2, None, 200),
+        (3, 1, 100),
+        (3, None, 200),
+    ]
+    unmarked = pl.DataFrame(schema={"row": pl.String, "cause": pl.String})
+    assert everybodys(waiting, host, "input", unmarked) == 1
+    assert everybodys(waiting, host, "input", pl.DataFrame({"row": ["step"], "cause": None})) < 0.5
+
+
+def test_hosts_that_pause_as_long_while_their_devices_wait_for_others_pause_alike() -> None:
+    """Without stacks nothing names what all hosts do, and the ranks that came last were told to pause."""
+    waiting = {0: [100, 0], 1: [0, 90], 2: [0, 0], 3: [0, 0]}
+    rows = pl.DataFrame({"row": "step"} | dict.fromkeys(("cause", "rank", "step", "time_ns")))
+    paused = [(rank, step, 100 - rank) for rank in range(4) for step in range(2)]
+    table = pl.DataFrame(paused, ["rank", "step", "time_ns"], orient="row").with_columns(
+        row=pl.lit("function"), count=1
+    )
+    alike = pl.concat([table.with_columns(cause=pl.lit("host-pause")), rows], how="diagonal_relaxed")
+    assert everybodys(waiting, [], "host-pause", alike) > 0.9
+    # One that pauses once more does so by itself, however long all do anyway.
+    more = alike.with_columns(time_ns=pl.col("time_ns") + 1_000 + 90 * (pl.col("rank") == 1).cast(pl.Int64))
+    assert everybodys({0: [0, 0], 1: [0, 90], 2: [0, 0], 3: [0, 0]}, [], "host-pause", more) < 0.5
+    of_two = alike.filter(pl.col("rank").is_null() | (pl.col("rank") < 2))
+    assert everybodys(waiting, [], "host-pause", of_two) == 0
+
+
+def test_what_differs_by_chance_from_step_to_step_is_of_all_ranks() -> None:
+    """Two of four ranks were told to be in what all are in for as long, since in each step the last of them waits."""
+    waiting = {0: [30, 20, 53, 27], 1: [0] * 4, 2: [8, 0, 0, 0], 3: [13, 31, 16, 0]}
+    times = {0: [89, 92, 112, 86], 1: [56, 88, 66, 70], 2: [96, 63, 73, 100], 3: [104, 93, 68, 69]}
+    steps = pl.DataFrame({"row": ["step"], "cause": None})
+    host = [(rank, step, ns) for rank, every in times.items() for step, ns in enumerate(every)]
+    assert everybodys(waiting, host, "python-function", steps) == 1
+    # What is longer in each step is not.
+    longer = [(rank, step, ns + 60 * (rank == 0)) for rank, step, ns in host]
+    assert everybodys({**waiting, 0: [60] * 4}, longer, "python-function", steps) < 0.5
 
 
 def test_only_ranks_that_read_input_are_compared() -> None:

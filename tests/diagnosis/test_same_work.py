@@ -94,3 +94,18 @@ def test_ranks_that_call_the_same_operators_can_be_compared_though_other_shapes_
     visits = pl.DataFrame({"match": 0, "rank": [0, 1], "collective": ["send/recv" if is_pipeline else "allreduce"] * 2})
     groups = same_work.alike(Job(pl.DataFrame(rows), visits, (0, 1), floor_ns=1))
     assert [group.ranks for group in groups] == ([(0, 1)] if is_told else [(0,), (1,)])
+
+
+@pytest.mark.parametrize(("other", "is_told"), [("allreduce", True), ("send/recv", False), ("_allgather_base", False)])
+def test_ranks_whose_graphs_run_other_kernels_are_compared_if_they_meet_alike(other: str, is_told: bool) -> None:
+    """Of a rank with half as many tokens again nothing was said, for which the others waited a third of the time."""
+    times = {0: {"mm_64": 60, "norm": 20}, 1: {"mm_96": 100, "norm": 30}}
+    rows = [
+        {"rank": rank, "row": "work", "name": name, "operator": None, "count": 12, "time_ns": time}
+        for rank, of_rank in times.items()
+        for name, time in of_rank.items()
+    ]
+    work = pl.DataFrame(rows, schema_overrides={"operator": pl.String})
+    visits = pl.DataFrame({"match": [0, 0, 1, 1], "rank": [0, 1] * 2, "collective": ["allreduce"] * 3 + [other]})
+    groups = same_work.alike(Job(work, visits, (0, 1), floor_ns=1))
+    assert [group.ranks for group in groups] == ([(0, 1)] if is_told else [(0,), (1,)])

@@ -446,8 +446,19 @@ def test_exchanges_of_other_tokens_in_each_step_are_compared_by_their_rate(is_sl
     assert all(factor == pytest.approx(0.25) for found in slow for factor in found.change.transfer.values())
 
 
-@pytest.mark.parametrize(("kind", "ratio"), [("Pinned", 0.05), ("Pageable", 0.01)])
+@pytest.mark.parametrize(
+    ("kind", "ratio"),
+    [
+        ("HtoD (Pinned -> Device)", 0.05),
+        ("HtoD (Pageable -> Device)", 0.01),
+        # ROCm does not tell whether it is pinned.
+        ("HtoD (Host -> Device)", 0.05),
+        # Intel's.
+        ("H2D (HOST -> DEVICE)", 0.05),
+        ("M2D (MEMORY -> DEVICE)", 0.01),
+    ],
+)
 def test_batches_that_are_sent_as_fast_as_can_be_are_part_of_healthy_steps(kind: str, ratio: float) -> None:
-    sent = Candidate("copy", Change(), responsible=f"Memcpy HtoD ({kind} -> Device)")
+    sent = Candidate("copy", Change(), responsible=f"Memcpy {kind}")
     assert least_ratio(sent, 4, shares_cores=False) == ratio
     assert least_ratio(replace(sent, ranks=(1,)), 4, shares_cores=False) == 0.01

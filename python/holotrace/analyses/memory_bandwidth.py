@@ -13,6 +13,7 @@ from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import DEVICE_EVENTS, LAUNCHES
 from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, intervals, levels
+from holotrace.derive.copies import LINK, PAGEABLE, PINNED
 from holotrace.derive.kernel_kinds import MEMORY
 
 # Rates are added up as whole numbers of 2^-30 GB/s (a byte per second), so that taking away what was added leaves
@@ -25,7 +26,6 @@ SMALL_BYTES = 64 * 1024
 # Copies that cost less than a hundredth of the time are not worth a change.
 WORTH_RATIO = 0.01
 KIND = ["device", "copy"]
-LINK = r"HtoD|DtoH"
 CALLS = LAUNCHES.only("device_event_id", "launch_start_ns", "launch_end_ns")
 EVENTS = DEVICE_EVENTS.only("event_id", "name", "kind", "device", "start_ns", "end_ns", "bytes", "bandwidth_gbps")
 
@@ -178,7 +178,7 @@ def pageable_copies(table: pl.DataFrame) -> Iterator[Finding]:
     Page-lock what is copied: `pin_memory=True` in the data loader, `tensor.pin_memory()` elsewhere; and copy with
     `non_blocking=True`, so that the copy can run beside computation.
     """
-    slow = _beyond_link(table.filter(_is_host("Pageable") & ~_is_small()), of="held_ns")
+    slow = _beyond_link(table.filter(_is_host(PAGEABLE) & ~_is_small()), of="held_ns")
     if not slow.is_empty():
         gbps = _ratio(slow, "moved_bytes", "busy_ns")
         message = "copies from or to pageable host memory reach {rate:gbps}, and the host waits for them"
@@ -196,7 +196,7 @@ def slow_link(table: pl.DataFrame) -> Iterator[Finding]:
     Compare the width of the links (`nvidia-smi -q`, `lspci -vv`), and bind each rank to the processor its device is
     attached to (`nvidia-smi topo -m`, `numactl`).
     """
-    slow = _beyond_link(table.filter(_is_host("Pinned") & ~_is_small()))
+    slow = _beyond_link(table.filter(_is_host(PINNED) & ~_is_small()))
     if not slow.is_empty():
         gbps = _ratio(slow, "moved_bytes", "busy_ns")
         yield _finding("page-locked copies between host and device reach {rate:gbps}", slow, {"rate": gbps})
@@ -233,7 +233,7 @@ def _ratio(slow: pl.DataFrame, whole: str, parts: str) -> float:
 
 def _is_host(memory: str) -> pl.Expr:
     """Whether the host's side of a copy is such memory; not every profiler says."""
-    return pl.col("copy").str.contains(memory, literal=True)
+    return pl.col("copy").str.contains(memory)
 
 
 def _is_small() -> pl.Expr:

@@ -69,6 +69,8 @@ _ONE_SIDED = (
 )
 # Of these all may stand still for the one that sends, which tells by when they end.
 BUT_BROADCASTS = rf"^(send|recv|{BATCHED}|gather|scatter|_?reduce(_oop)?)$|kernel_reduce_|permute"
+# The kernel that RCCL runs for all its operations.
+_OF_ALL = "(?i)generic"
 # Several groups of members, or pairs of them.
 _SEVERAL = r"^\[\[.*\],\["
 # What pairs of members send in one operation, as it is compared.
@@ -285,11 +287,15 @@ def _element_count() -> pl.Expr:
 def _unnumbered() -> pl.Expr:
     """The operation of a call without a number: its kernel's name, which a graph of the device replays in turn.
 
-    Where others of its queue have numbers, one that was launched before the recording has lost its own; as one of
+    A kernel for all operations does not tell which it is, and those of several queues begin in another order on each
+    rank. Where others of its queue have numbers, one that was launched before the recording has lost its own; as one of
     theirs it cannot be counted.
     """
     numbered = pl.col("collective").filter(pl.col("sequence").is_not_null()).first().over("stream")
-    return pl.coalesce(pl.when(pl.col("launch_id").is_null()).then(numbered), "name")
+    is_of_all = pl.col("name").cast(pl.String).str.contains(_OF_ALL).fill_null(value=False)
+    is_sided = pl.col("collective").cast(pl.String).str.contains(_ONE_SIDED).fill_null(value=False)
+    told = pl.when(is_of_all & ~is_sided).then("collective")
+    return pl.coalesce(pl.when(pl.col("launch_id").is_null()).then(numbered), told, "name")
 
 
 def _peer(rank: int) -> pl.Expr:

@@ -10,7 +10,7 @@ import polars as pl
 from holotrace.core.plans import done, without
 from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS, XLA_OPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import groups, intervals, launched_by, serving_steps
+from holotrace.derive import copies, groups, intervals, launched_by, serving_steps
 from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE, IS_WORK, MEMORY
 from holotrace.derive.names import distinct
 from holotrace.efficiency import categories, devices, element_types
@@ -205,7 +205,8 @@ def _limited(rows: pl.DataFrame, device: Device | None) -> pl.DataFrame:
 
 
 def _leaves_device() -> pl.Expr:
-    return pl.col("kernel").cast(pl.String).str.contains(r"(?i)memcpy.*(HtoD|DtoH|PtoP|Host)").fill_null(value=False)
+    leaves = rf"(?i)memcpy.*({copies.LINK}|PtoP|Host)"
+    return pl.col("kernel").cast(pl.String).str.contains(leaves).fill_null(value=False)
 
 
 def _per_ns(per_second: float | None) -> float | None:

@@ -6,6 +6,7 @@ import re
 
 import polars as pl
 
+from holotrace.derive import copies
 from holotrace.diagnosis.job import cores, idle, of_functions
 from holotrace.diagnosis.job.candidates import IS_EQUAL, Candidate
 from holotrace.diagnosis.job.transfers import BEFORE, EXPOSES, IN_BACKWARD, gathers_parameters
@@ -111,7 +112,7 @@ def least_ratio(candidate: Candidate, rank_count: int, *, shares_cores: bool) ->
 
 
 def _least_copied_ratio(candidate: Candidate, *, is_of_some: bool) -> float:
-    if not is_of_some and re.search(idle.PINNED, candidate.responsible or ""):
+    if not is_of_some and re.search(copies.MAY_BE_PINNED, candidate.responsible or ""):
         # Every step has its batch sent, or its answer fetched, and it is as fast as it can be.
         return _SENT_RATIO
     return _WITHIN_RATIO if re.search(COPIED_WITHIN, candidate.responsible or "") else FLOOR_RATIO

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from holotrace.derive import copies
 from holotrace.derive.totals import total
 from holotrace.diagnosis.job import of_functions, waits_by_code, waits_for_hosts, xla_spent
 from holotrace.diagnosis.job.candidates import (
@@ -49,7 +50,6 @@ from holotrace.diagnosis.words.classes import (
 )
 
 # What hosts go on beside.
-PINNED = r"Pinned -> Device|Device -> Pinned"
 # Host calls of a slow host take so much longer than those of others.
 _SLOW_HOST_RATIO = 1.3
 # Of a slow host this is slow, however little of it others have: they launch ahead of their devices.
@@ -181,7 +181,7 @@ def _levels(idle: _Idle, functions: pl.DataFrame, job: Job) -> tuple[of_function
 
 def _holds_hosts(cause: str, name: str | None) -> bool:
     """Whether hosts stand still in it: what copies from pinned memory, or to it, they only launch."""
-    return cause != COPY or not re.search(PINNED, name or "")
+    return cause != COPY or not re.search(copies.PINNED, name or "")
 
 
 def _of_all(idle: _Idle, functions: pl.DataFrame, job: Job, *, is_as_long: bool) -> tuple[Candidate, pl.DataFrame]:

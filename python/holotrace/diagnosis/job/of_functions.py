@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import polars as pl
@@ -9,7 +10,7 @@ import polars as pl
 from holotrace.derive.totals import total
 from holotrace.diagnosis.job.candidates import APART_RATIO, Candidate, Job, Where, by_rank, lower_median, when, who
 from holotrace.diagnosis.rank import account
-from holotrace.diagnosis.words.classes import INPUT, STALLING
+from holotrace.diagnosis.words.classes import INPUT, PAUSE, STALLING
 
 # Numbers of steps and addresses of objects make no other thing of a name.
 NUMBERED = r"#\d+$|^(copy-\w+)\.\d+$| at 0x[0-9a-fA-F]+"
@@ -21,6 +22,9 @@ PART_RATIO = 0.2
 _FEWEST = 2
 # Others that lack so much of what some have beyond them differ as much from each other.
 _BELOW_RATIO = 0.5
+# Means of ranks differ by so many standard errors by chance, as those are picked that differ the most. A standard
+# deviation is so many times the median of what is off, and so many calls tell it.
+_BY_CHANCE, _OF_MEDIAN, _SEVERAL = 4.0, 1.5, 6
 # What takes others nearly as long is not of some ranks.
 ALIKE_RATIO = 0.8
 
@@ -36,7 +40,8 @@ class Level:
 
 def times(job: Job) -> pl.DataFrame:
     """How long each rank's host is in functions in each step, and until when, whether or not its device waits."""
-    times = job.of(account.FUNCTION_TIME).select("rank", "step", "name", "time_ns", "count", "at_ns")
+    known = job.of(account.FUNCTION_TIME).filter(pl.col("cause").is_null())
+    times = known.select("rank", "step", "name", "time_ns", "count", "at_ns")
     return times.with_columns(pl.col("name").str.replace_all(NUMBERED, "$1"))
 
 
@@ -51,19 +56,48 @@ def everybodys_ratio(cause: str, name: str | None, excess: pl.DataFrame, functio
 
     Their devices then wait in a collective, so that all of it seems to be of the ranks that are last anyway.
     """
-    if cause not in STALLING or name is None or total(excess["beyond_ns"]) <= job.floor_ns:
+    is_pause = cause == PAUSE
+    if not (is_pause or (cause in STALLING and name)) or total(excess["beyond_ns"]) <= job.floor_ns:
         return 0.0
-    ranks, steps = who(excess, "beyond_ns"), when(excess, "beyond_ns")
+    # Steps that nothing marks begin elsewhere on each rank.
+    is_marked = not job.of(account.STEP).is_empty()
+    ranks, steps = who(excess, "beyond_ns"), when(excess, "beyond_ns") if is_marked else ()
     if len(ranks) > len(job.ranks) / 2:
         return 0.0
-    same = functions.filter(pl.col("name") == name, pl.col("step").is_in(steps) | pl.lit(not steps))
+    of_name = job.of(account.FUNCTION_TIME).filter(cause=PAUSE) if is_pause else functions.filter(name=name)
+    same = of_name.filter(pl.col("step").is_in(steps) | pl.lit(not steps))
     times = dict(same.group_by("rank").agg(pl.col("time_ns").sum()).iter_rows())
     others = lower_median(pl.Series([times.get(rank, 0) for rank in job.ranks if rank not in ranks]))
     own = [float(times.get(rank, 0)) for rank in ranks]
-    if not PART_RATIO * max(own) < others <= ALIKE_RATIO * max(own):
-        return float(0 < others > PART_RATIO * max(own))
+    if others > PART_RATIO * max(own) and _differ_by_chance(of_name, steps, ranks):
+        return 1.0
+    if others <= PART_RATIO * max(own):
+        return 0.0
+    # Pauses are many things, so that one more may be little of their sum.
+    if not is_pause and others > ALIKE_RATIO * max(own):
+        return 1.0
     beyond_ns = total(excess.filter(pl.col("rank").is_in(ranks))["beyond_ns"])
     return 1 - min(1.0, sum(max(0.0, time - others) for time in own) / max(1.0, beyond_ns))
+
+
+def _differ_by_chance(calls: pl.DataFrame, steps: tuple[int, ...], ranks: tuple[int, ...]) -> bool:
+    """Whether calls of one rank differ so much from step to step that these have longer ones in ``steps`` by chance.
+
+    Not where each rank was in it once.
+    """
+    middle_ns = pl.col("mean_ns").median().over("rank")
+    every = calls.select("rank", "step", mean_ns=pl.col("time_ns") / pl.col("count")).with_columns(
+        off_ns=(pl.col("mean_ns") - middle_ns).abs(), is_own=pl.col("rank").is_in(ranks)
+    )
+    # Few that last longer for another reason change no median. The middle one of a rank is off by nothing, always.
+    off = every.filter(pl.col("off_ns") > 0)["off_ns"]
+    known = every.filter(pl.col("step").is_in(steps) | pl.lit(not steps))
+    own, others = known.filter("is_own")["mean_ns"], known.filter(~pl.col("is_own"))["mean_ns"]
+    if len(off) < _SEVERAL or own.is_empty() or others.is_empty():
+        return False
+    spread_ns = _OF_MEDIAN * lower_median(off)
+    longer_ns = total(own) / len(own) - total(others) / len(others)
+    return longer_ns < _BY_CHANCE * spread_ns * math.sqrt(1 / len(own) + 1 / len(others))
 
 
 def is_named(name: str | None) -> pl.Expr:
@@ -158,6 +192,8 @@ def levels(
     is_apart &= max(below_ns.to_list(), default=0) < _BELOW_RATIO * least_ns
     # What others are in it for nearly as long differs by chance.
     is_apart &= usual_ns <= ALIKE_RATIO * (usual_ns + least_ns)
+    steps = when(known.filter(is_own), "beyond_ns")
+    is_apart &= not _differ_by_chance(functions.filter(name=name), steps, ranks)
     if not (is_of_some and is_apart and usual_ns > job.floor_ns and usual_ns > PART_RATIO * least_ns):
         return None
     parts = known.with_columns(
@@ -166,6 +202,6 @@ def levels(
     )
     everybody = () if len(peers) == len(job.ranks) > 1 else tuple(peers)
     return (
-        Level(parts.with_columns(part_ns="own_ns"), Where(ranks, when(known.filter(is_own), "beyond_ns"))),
+        Level(parts.with_columns(part_ns="own_ns"), Where(ranks, steps)),
         Level(parts.with_columns(part_ns="common_ns"), Where(everybody, when(known, "usual_ns"))),
     )

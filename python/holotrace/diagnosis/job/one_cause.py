@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from holotrace.derive.copies import TO_HOST
 from holotrace.diagnosis.job.candidates import CALLED_IN, COPIES_TO_HOST, Candidate
 from holotrace.diagnosis.job.cores import DEVICE
 from holotrace.diagnosis.job.meetings import Meetings, together
@@ -17,7 +18,6 @@ from holotrace.diagnosis.words.classes import (
     PAUSE,
     SLOW_LINK,
     SYNCHRONIZATION,
-    TO_HOST,
     UNFUSED_ATTENTION,
     UNFUSED_OPTIMIZER,
     UNRECORDED,

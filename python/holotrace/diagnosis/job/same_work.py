@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import polars as pl
@@ -31,10 +31,11 @@ _FEW_RANKS = 3
 
 @dataclass(frozen=True)
 class _Work:
-    """How long each kernel takes a rank, and how many each operator launches."""
+    """How long each kernel takes a rank, how many each operator launches, and how often it meets others in what."""
 
     times: dict[str, float]
     calls: dict[str, float]
+    met: dict[tuple[str, int], int] = field(default_factory=dict)
 
 
 def alike(job: Job) -> list[Job]:
@@ -89,7 +90,18 @@ def _works(job: Job) -> dict[int, _Work]:
         for rank, name, value in sums.iter_rows():
             known = found.setdefault(rank, _Work({}, {}))
             {"name": known.times, "operator": known.calls}[key][name] = value
+    for rank, name, size, count in _met(job.visits):
+        if rank in found:
+            found[rank].met[name, size] = count
     return found
+
+
+def _met(visits: pl.DataFrame) -> list[tuple[int, str, int, int]]:
+    """By rank how often it meets so many others in each collective."""
+    if visits.is_empty():
+        return []
+    together = visits.select("rank", pl.col("collective").cast(pl.String), members=pl.len().over("match"))
+    return together.drop_nulls().group_by("rank", "collective", "members").len().rows()
 
 
 def _with_alone(
@@ -110,7 +122,8 @@ def _is_alike(one: _Work, other: _Work, same_ratio: float, same_calls_ratio: flo
     """Whether two ranks compute the same, by the time that each kernel takes them.
 
     They do so in the same parts, or by the same kernels, which one has more calls of; or one does all that the other
-    does, and something else. Other shapes may have other kernels: then the operators that were called tell.
+    does, and something else. Other shapes may have other kernels: then the operators that were called tell, or, where a
+    graph of the device has none, that both meet others in the same collectives as often.
     """
     first, second = (_shares(each.times) for each in (one, other))
     known = min(sum(share for name, share in a.items() if name in b) for a, b in ((first, second), (second, first)))
@@ -120,6 +133,7 @@ def _is_alike(one: _Work, other: _Work, same_ratio: float, same_calls_ratio: flo
         or known > same_ratio
         or common(one.times, other.times) > _ALL_RATIO * less
         or common(_shares(one.calls), _shares(other.calls)) > same_calls_ratio
+        or (not (one.calls or other.calls) and bool(one.met) and one.met == other.met and same_calls_ratio <= 1)
     )
 
 

@@ -62,7 +62,7 @@ EARLIER = "earlier"  # how long its devices did what had been launched before th
 TURNS = "turns"  # how often comes round what most work is launched in, where nothing marks steps
 WAITS = "waits"  # how often its host waits for its device, by what that is in, where turns are known
 PACE = "pace"  # pieces of a recording without steps, with how long their kernels take where they are quickest
-FUNCTION_TIME = "function"  # how long the host is in a function or range, whatever its device does meanwhile
+FUNCTION_TIME = "function"  # how long the host is in a function or range, or pauses, whatever its device does meanwhile
 RECORDED = "recorded"  # what operations of hosts take longer since they are written down
 UNPROFILED = "unprofiled"  # how long a step took while nothing was recorded, where the recorder measured it
 # What a window is of where the profile is one of XLA, and its name where the host computes.
@@ -407,10 +407,11 @@ def _is_unmarked(rank: RankTrace) -> bool:
 
 
 def _functions(rank: RankTrace) -> pl.DataFrame:
-    """How long the host is in functions and ranges that last, by name and step."""
+    """How long the host is in functions and ranges that last, by name and step, and how long it pauses."""
     if xla_gaps.is_xla(rank):
         return _NOTHING
-    return own_time.longest(rank).with_columns(row=pl.lit(FUNCTION_TIME))
+    every = pl.concat([own_time.longest(rank), own_time.paused(rank).with_columns(cause=pl.lit(PAUSE))], how="diagonal")
+    return every.with_columns(row=pl.lit(FUNCTION_TIME))
 
 
 def _calls(rank: RankTrace) -> pl.DataFrame:

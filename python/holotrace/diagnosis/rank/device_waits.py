@@ -8,7 +8,7 @@ import polars as pl
 
 from holotrace.core.plans import columns, done
 from holotrace.core.trace import RankTrace
-from holotrace.derive import exchange_waits
+from holotrace.derive import copies, exchange_waits
 from holotrace.derive.names import distinct
 from holotrace.derive.vendors import ALLOCATING, BLOCKING
 from holotrace.diagnosis.rank import idle_windows, open_calls
@@ -16,7 +16,7 @@ from holotrace.diagnosis.rank.calls import among, call_names, host_calls, matchi
 from holotrace.diagnosis.words.classes import ALLOCATOR, RUNTIME, STEP_RANGE, SYNCHRONIZATION, is_of_program
 
 # No host waits for what its device copies within itself.
-_WITHIN = re.compile(r"DtoD|Device -> Device|DEVICE_TO_DEVICE")
+_WITHIN = re.compile(copies.WITHIN)
 _READING = ("aten::nonzero",)  # tells more than what needs it, as indexing with a mask
 
 

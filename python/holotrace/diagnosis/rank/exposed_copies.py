@@ -38,7 +38,7 @@ def of_rank(rank: RankTrace, *, runs_ahead: bool) -> pl.DataFrame:
     # Of copies that run at once the first has the time that they share.
     copies = done(copied.with_columns(pl.max_horizontal("start_ns", pl.col("end_ns").cum_max().shift(1))))
     # While the device waits for its host a copy exposes nothing; when it does is asked only if anything is exposed.
-    others = [rank.cached(busy.of).computing_or_communicating]
+    others = [rank.cached(busy.of).computing_or_communicating, _until_earlier_work_was_over(rank, copies)]
     copies = _alone(copies, others)
     if not copies.is_empty():
         copies = _alone(copies, [*others, rank.cached(host.late)[:, ["start_ns", "end_ns"]]])
@@ -53,6 +53,12 @@ def of_rank(rank: RankTrace, *, runs_ahead: bool) -> pl.DataFrame:
     asked = named.with_columns(responsible="name", share_ns="time_ns")
     named = without(own_code.with_callers(asked, rank, "launch_id"), "responsible", "share_ns")
     return _with_delays(named, rank) if runs_ahead else named
+
+
+def _until_earlier_work_was_over(rank: RankTrace, copies: pl.DataFrame) -> pl.DataFrame:
+    """When its devices may have done what had been launched before the recording: ``start_ns`` and ``end_ns``."""
+    spans = copies.select("start_ns", "end_ns").clear() if xla_gaps.is_xla(rank) else host.earlier(rank)
+    return spans.select(start_ns=pl.lit(copies["start_ns"].min(), pl.Int64), end_ns=pl.col("end_ns").max()).drop_nulls()
 
 
 def _alone(copies: pl.DataFrame, others: list[pl.DataFrame]) -> pl.DataFrame:

@@ -9,7 +9,7 @@ import polars as pl
 
 from holotrace.core.plans import columns, done, not_null
 from holotrace.core.trace import RankTrace
-from holotrace.derive import intervals, optimizer_ranges
+from holotrace.derive import copies, intervals, optimizer_ranges
 from holotrace.derive.kernel_kinds import COMMUNICATION
 from holotrace.derive.names import distinct
 from holotrace.derive.steps import is_from_before, launched_in
@@ -58,7 +58,7 @@ MIN_GAP_NS = 4_000
 _STALL_NS, _STALL_TIMES, _MOST_STALLS = 50_000, 10, 512
 # A synchronisation returns so soon after the device has nothing to do any more.
 _RETURN_NS = 60_000
-_SENDING = re.compile(r"HtoD|Host -> Device|HOST_TO_DEVICE")
+_SENDING = re.compile(copies.TO_DEVICE)
 # What the next step begins with: reduced gradients, or parameters that were gathered.
 _NEEDED_NEXT = re.compile(r"(?i)reduce|gather")
 # Operators of others that never are called but by these.

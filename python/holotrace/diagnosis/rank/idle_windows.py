@@ -99,10 +99,7 @@ def and_earlier(events: pl.DataFrame, recorded: pl.DataFrame, min_gap_ns: int) -
     )
     both = pl.concat([between, after], how="diagonal")
     gaps = done(both.filter(pl.col("end_ns") - pl.col("start_ns") > min_gap_ns))
-    begun_before = _begun_before(gaps, work)
-    if begun_before is None:
-        return gaps, gaps.clear()
-    is_earlier = pl.col("next_id").eq_missing(begun_before)
+    is_earlier = pl.col("next_id").is_in(pl.lit(_begun_before(gaps, work)).implode()).fill_null(value=False)
     return gaps.filter(~is_earlier), gaps.filter(is_earlier)
 
 
@@ -112,16 +109,18 @@ def has_waited() -> pl.Expr:
     return waited_ns > pl.max_horizontal(_SOON_NS, _WAITED_RATIO * lasted_ns)
 
 
-def _begun_before(gaps: pl.DataFrame, work: pl.DataFrame) -> int | None:
-    """The work that first waited in its queue for much of a gap, if nothing of that queue was recorded before it."""
-    first = gaps.filter(has_waited()).head(1)
-    if first.is_empty():
-        return None
-    next_id, at_ns = first[:, ["next_id", "end_ns"]].row(0)
-    before = work[: work["start_ns"].search_sorted(at_ns, "right")]
-    queue = before.filter(pl.col("event_id") == next_id)[:, ["device", "stream"]]
-    known = before.filter(*(pl.col(name).eq_missing(queue[name].item()) for name in queue.columns))
-    return next_id if known["event_id"][0] == next_id else None
+def _begun_before(gaps: pl.DataFrame, work: pl.DataFrame) -> pl.Series:
+    """The work that waited in its queue for much of a gap, though nothing of that queue was recorded before it.
+
+    As long as that is so of all that waited: what waits for other work than that of before does so later, too.
+    """
+    waited = gaps.filter(has_waited(), pl.col("next_id").is_not_null())
+    if waited.is_empty():
+        return waited["next_id"]
+    first = work.unique(["device", "stream"], keep="first", maintain_order=True)["event_id"]
+    is_first = waited["next_id"].is_in(first.implode())
+    begun: pl.Series = waited["next_id"].filter(is_first.cum_min())
+    return begun
 
 
 def timed(found: pl.DataFrame, calls: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:

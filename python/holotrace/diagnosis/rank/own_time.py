@@ -51,6 +51,14 @@ def longest(rank: RankTrace) -> pl.DataFrame:
     return done(by_step.join(most.head(_MOST_FUNCTIONS), on="name", how="semi"))
 
 
+def paused(rank: RankTrace) -> pl.DataFrame:
+    """How long threads that launch work call nothing that is known, as of ``longest``, by step."""
+    every = rank.cached(pauses).select("start_ns", "end_ns", time_ns=pl.col("end_ns") - pl.col("start_ns"))
+    step = launched_in(every["start_ns"], rank.cached(rounds.steps))
+    summed = (pl.col("time_ns").sum(), pl.col("end_ns").max().alias("at_ns"), pl.len().alias("count"))
+    return every.with_columns(step=step).group_by("step").agg(summed).sort("step")
+
+
 def calling_nothing(rank: RankTrace) -> pl.DataFrame:
     """Functions and ranges that last and call nothing, on threads that launch work: start_ns, end_ns, tid and name."""
     own = rank.cached(host_calls).filter(rank.cached(on_launching_threads))

@@ -36,7 +36,7 @@ _MOST_FUNCTIONS = 512
 LATE = (LAUNCH, SYNCHRONIZATION)
 # What else a host that is further ahead hides.
 STANDING = (*STALLING, PAUSE)
-_NOT_PINNED = re.compile(r"^Memcpy HtoD \(Pageable")
+_NOT_PINNED = re.compile(r"^Memcpy (HtoD \(Pageable|M2D)")
 _NEVER = pl.Series([], dtype=pl.Int64)
 _GAP = ("cause", "responsible", "start_ns", "end_ns", "share_ns")
 _SCHEMA = {

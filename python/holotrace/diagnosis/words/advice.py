@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from holotrace.derive.copies import TO_HOST
 from holotrace.diagnosis.words import classes
 from holotrace.diagnosis.words.class_texts import CLASSES, OF_XLA, Class
 
@@ -128,6 +129,6 @@ def _of_one(told: Class, responsible: str) -> str | None:
     """What to do against only some of a class, by what is responsible; null for all others."""
     if _is_as_elsewhere(told, classes.UNFUSED_ATTENTION):
         return _FALLING_BACK if "attention_math" in responsible else None
-    if _is_as_elsewhere(told, classes.COPY) and re.search(classes.TO_HOST, responsible):
+    if _is_as_elsewhere(told, classes.COPY) and re.search(TO_HOST, responsible):
         return _TO_HOST
     return _OF_COPIES if told is OF_XLA[classes.COPY] and re.search(COPIED_WITHIN, responsible) else None

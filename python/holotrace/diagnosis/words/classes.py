@@ -42,8 +42,6 @@ BY_NAME = (FUNCTION, COPY, SYNCHRONIZATION)
 STALLING = (INPUT, FUNCTION, LOGGING, CHECKPOINT, COMPILATION, ALLOCATOR, COLLECTION)
 
 
-# A device that copies to its host.
-TO_HOST = r"(?i)DtoH|Device -> (Pageable|Pinned|Host)|M2D"
 # What ``torch.autograd.set_detect_anomaly`` notes of each operator: where it was called.
 ANOMALY = r"(^|/)torch/fx/traceback\.py\(\d+\): format_stack$"
 # Kernels that are run to find out which is the fastest.
