@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import holotrace
+from holotrace.diagnosis import causes
+from holotrace.diagnosis.job.candidates import Candidate
+from holotrace.diagnosis.job.meetings import Change
+from holotrace.diagnosis.job.search import Found
 from holotrace.diagnosis.rank import account
+from holotrace.diagnosis.words.classes import SLOW_LINK
 from xplane_files import Event, Line, Plane, Stat, space
 
 US = 1_000_000  # in ps
@@ -131,3 +137,10 @@ def test_a_device_that_does_less_of_a_program_has_recorded_its_last_run_as_a_who
     (rows,) = holotrace.open(path).map(account.account, account.READS)
     counted = rows.filter(row=account.CORE).sort("device", "name").select("device", "name", "count")
     assert counted.rows() == [(0, "fusion.1", 4), (1, "fusion.1", 4), (1, "fusion.2", 4)]
+
+
+@pytest.mark.parametrize(("kind", "said"), [(account.XLA, "permute"), (None, "send/recv")])
+def test_messages_are_called_as_their_programs_call_them(kind: str | None, said: str) -> None:
+    rows = pl.DataFrame({"row": [account.WINDOW], "detail": [kind]}, schema={"row": pl.String, "detail": pl.String})
+    found = Found(Candidate(SLOW_LINK, Change(), (0, 1), (), "send/recv"), 1, 1, 1, 10, None, 0, 1)
+    assert causes._as_written(found, rows).candidate.responsible == said
