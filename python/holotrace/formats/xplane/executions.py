@@ -376,8 +376,8 @@ def _on_gpu(profile: Profile, operations: Rows, first: int) -> tuple[pl.DataFram
         maintain_order="left",
     )
     operations = operations.with_own(called["launch_id"], called["launch_ns"])
-    is_of_program = operations["program_id"].is_not_null() | operations["hlo_module"].is_not_null()
-    of_program = operations.filter((operations["role"] == "stream") & is_of_program)
+    of_streams = operations.filter(operations["role"] == "stream")
+    of_program = of_streams.filter(of_streams["program_id"].is_not_null() | of_streams["hlo_module"].is_not_null())
     kernels = of_program.select(
         *("event_id", "plane", "device", "program_id", "run_id", "hlo_module", "instruction"),
         *("launch_id", "launch_ns", "start_ns", "end_ns"),
