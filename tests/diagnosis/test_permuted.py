@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import holotrace
+from holotrace.diagnosis import causes
+from holotrace.diagnosis.job.candidates import Candidate
+from holotrace.diagnosis.job.meetings import Change
+from holotrace.diagnosis.job.search import Found
 from holotrace.diagnosis.rank import account
+from holotrace.diagnosis.words.classes import SLOW_LINK
 from xplane_files import Event, Line, Plane, Stat, space
 
 US = 1_000_000  # in ps
@@ -131,3 +137,31 @@ def test_a_device_that_does_less_of_a_program_has_recorded_its_last_run_as_a_who
     (rows,) = holotrace.open(path).map(account.account, account.READS)
     counted = rows.filter(row=account.CORE).sort("device", "name").select("device", "name", "count")
     assert counted.rows() == [(0, "fusion.1", 4), (1, "fusion.1", 4), (1, "fusion.2", 4)]
+
+
+def test_devices_are_not_compared_in_a_run_from_before_the_recording_that_not_all_have(tmp_path: Path) -> None:
+    """A recording that began between two devices' runs of a program made the first one have more work by a run."""
+    calls = [Event("train", 90 * run * US, 80 * US, {"_r": 1, "step_num": run}) for run in range(1, 4)]
+    planes = []
+    for core in range(2):
+        for run in range(1, 4):
+            place = {"run_id": run, "queue_id": 0, "device_ordinal": core}
+            calls.append(Event("DoEnqueueProgram", (90 * run + 5 + core) * US, US, place))
+        own = range(core, 4)
+        runs = [Event("jit_step(7)", run * 100 * US, 90 * US, {"run_id": run, "queue_id": 0}) for run in own]
+        stats: dict[str, Stat] = {"hlo_category": "loop fusion", "program_id": 7}
+        ops = [Event("%fusion.1 = f32[8]", run * 100 * US, 90 * US, stats, "fusion.1") for run in own]
+        planes.append(Plane(f"/device:TPU:{core}", [Line("XLA Modules", runs, id=2), Line("XLA Ops", ops, id=3)]))
+    calls.sort(key=lambda call: call.start_ps)
+    path = tmp_path / "host.xplane.pb"
+    path.write_bytes(space(*planes, Plane("/host:CPU", [Line("python", calls, id=1)])))
+    (rows,) = holotrace.open(path).map(account.account, account.READS)
+    counted = rows.filter(row=account.CORE).sort("device").select("device", "count")
+    assert counted.rows() == [(0, 3), (1, 3)]
+
+
+@pytest.mark.parametrize(("kind", "said"), [(account.XLA, "permute"), (None, "send/recv")])
+def test_messages_are_called_as_their_programs_call_them(kind: str | None, said: str) -> None:
+    rows = pl.DataFrame({"row": [account.WINDOW], "detail": [kind]}, schema={"row": pl.String, "detail": pl.String})
+    found = Found(Candidate(SLOW_LINK, Change(), (0, 1), (), "send/recv"), 1, 1, 1, 10, None, 0, 1)
+    assert causes._as_written(found, rows).candidate.responsible == said

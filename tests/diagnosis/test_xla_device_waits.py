@@ -10,7 +10,6 @@ import pytest
 from drawing import trace
 from holotrace.core.tables import CALLS, HLO
 from holotrace.core.trace import RankTrace
-from holotrace.diagnosis.rank import account
 from holotrace.diagnosis.rank.xla import device_waits as xla_device_waits
 from holotrace.diagnosis.rank.xla import hosts as xla_hosts
 
@@ -144,4 +143,4 @@ def test_what_ends_with_the_first_operation_of_a_program_ended_as_that_began() -
     gaps = pl.LazyFrame(
         {"start_ns": [200, 2_000_000, 9_500_000, 25_000_000], "end_ns": [1_002, 9_000_000, 9_600_000, 32_000_000]}
     )
-    assert account._ended_by(begun, gaps).collect()["end_ns"].to_list() == [1_000, 9_000_000, 9_600_000, 32_000_000]
+    assert xla_hosts.ended_by(begun, gaps).collect()["end_ns"].to_list() == [1_000, 9_000_000, 9_600_000, 32_000_000]

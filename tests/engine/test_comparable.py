@@ -21,8 +21,9 @@ from holotrace.analyses import ALL
 from holotrace.core.analysis import PerJob
 from holotrace.core.problems import DIFFERENT_STEPS, LEFT_OUT
 from holotrace.core.source import STEPS_ARE_NUMBERED
-from holotrace.core.tables import MODULES
+from holotrace.core.tables import MODULES, XLA_OPS
 from holotrace.engine.comparable import Recorded, comparison
+from holotrace.loading.of_steps import of_steps as only
 from holotrace.present import report
 from holotrace.sample import write
 
@@ -259,6 +260,22 @@ def test_ranks_of_xla_with_other_steps_are_compared_over_those_that_all_have() -
     # How full a memory is depends on what came before.
     for name in expected.tables.keys() - {"device_memory"}:
         assert_frame_equal(found.tables[name], expected.tables[name])
+
+
+def test_devices_of_xla_are_busy_with_what_was_launched_in_a_step_before() -> None:
+    drawn = trace("""
+        step  |11222222333333333|
+        call  |a.....b.....c....|
+        tpu   |..AAAABBBB..CCCC.|
+        A = dot.1
+        B = dot.2
+        C = dot.3
+    """)
+    seen = only(drawn, 2, 3)
+    for table in (XLA_OPS, MODULES):
+        rows = seen[table.only("start_ns", "launch_ns", "step")].sort("start_ns")
+        assert rows["step"].to_list() == [None, 2, 3], table.name
+        assert rows["launch_ns"].is_null().to_list() == [True, False, False]
 
 
 @pytest.mark.parametrize("has_runs", [True, False])

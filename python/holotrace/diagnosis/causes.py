@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
+from holotrace.derive.host_messages import PAIR
 from holotrace.diagnosis.job import floors, idle, search, sentences
 from holotrace.diagnosis.job.candidates import COPIES_TO_HOST, IS_EQUAL
 from holotrace.diagnosis.job.search import Found
 from holotrace.diagnosis.job.unrecorded_ranks import ABSENT
 from holotrace.diagnosis.rank import account
+from holotrace.diagnosis.rank.pairs import PERMUTE
 from holotrace.diagnosis.words.advice import advice
 from holotrace.diagnosis.words.class_texts import ALL_RANKS, CLASSES, OF_XLA, Class
 from holotrace.diagnosis.words.classes import COSTLESS, EARLIER, PAUSE, QUEUED, UNEVEN_WORK, UNRECORDED
@@ -26,6 +29,7 @@ _INFERRED = (QUEUED, PAUSE, UNRECORDED, EARLIER)
 def table(rows: pl.DataFrame, unprofiled_ns: int | None = None, part: float = 1.0) -> pl.DataFrame:
     """The causes as a table, dearest first: see the columns of the analysis; arguments as of ``of_rows``."""
     found, joint_ns = search.of_rows(rows, unprofiled_ns, part)
+    found = [_as_written(cause, rows) for cause in found]
     steps = tuple(rows.filter(pl.col("row") == account.STEP)["step"].unique().sort())
     count = rows["rank"].n_unique()
     words = _words(rows)
@@ -33,6 +37,14 @@ def table(rows: pl.DataFrame, unprofiled_ns: int | None = None, part: float = 1.
         [_row(cause, words[cause.candidate.cause], steps, count) | {"joint_ns": joint_ns} for cause in found],
         infer_schema_length=None,
     )
+
+
+def _as_written(found: Found, rows: pl.DataFrame) -> Found:
+    """The cause, messages of XLA's programs by what these call them: they are permutations."""
+    is_of_xla = (rows.filter(pl.col("row") == account.WINDOW)["detail"] == account.XLA).any()
+    if found.candidate.responsible != PAIR or not is_of_xla:
+        return found
+    return replace(found, candidate=replace(found.candidate, responsible=PERMUTE))
 
 
 def _words(rows: pl.DataFrame) -> Mapping[str, Class]:

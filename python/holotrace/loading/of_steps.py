@@ -98,7 +98,11 @@ def of_steps(rank: RankTrace, first: int, last: int) -> RankTrace:
         pl.col("start_ns").min(), pl.col("end_ns").max(), pl.col("launch_ns").min()
     ).row(0)
     was_launched = (launched_ns < begin) | is_from_before()
-    runs_on = every.filter(was_launched & (pl.col("end_ns") > pl.lit(began, pl.Int64)) & rank[MODULES].is_empty())
+    # So it does in profiles of XLA as far as it began later.
+    is_before = (pl.col("launch_ns") < begin) & (pl.col("start_ns") >= begin) & pl.lit(not are_of_devices)
+    is_before &= ~is_of_step.fill_null(value=False)
+    still_runs = pl.col("end_ns") > pl.lit(began, pl.Int64)
+    runs_on = every.filter(was_launched & still_runs if rank[MODULES].is_empty() else is_before)
     by_start = _begins(pl.coalesce("launch_ns", "start_ns"), begin, end)
     # Ranges on a device have no launch.
     ranges = rank[ANNOTATIONS].filter("on_device")
@@ -111,6 +115,7 @@ def of_steps(rank: RankTrace, first: int, last: int) -> RankTrace:
         on_device=pl.concat([every["event_id"], ranges["event_id"]]).implode(),
         kept=pl.concat([work["event_id"], runs_on["event_id"], seen["event_id"]]).unique().implode(),
         runs_on=runs_on["event_id"].implode(),
+        is_before=is_before.fill_null(value=False),
     )
     tables = {name: window.of(name, frame) for name, frame in rank.tables.items()} | {
         STEPS.name: rank.tables[STEPS.name].filter(pl.col("step").is_between(first, last))
@@ -141,6 +146,8 @@ class _Window:
     kept: pl.Series
     # Which of these had been launched before.
     runs_on: pl.Series
+    # Which rows of tables of modules and operations are of that.
+    is_before: pl.Expr
 
     def of(self, name: str, frame: pl.DataFrame) -> pl.DataFrame:
         """The rows of a table that belong to it."""
@@ -151,7 +158,8 @@ class _Window:
             launched = pl.col("device_event_id")
             return frame.filter(launched.is_in(self.kept) & ~launched.is_in(self.runs_on))
         if name in _OF_DEVICES:
-            return frame.filter(self.belongs)
+            told = (pl.when(~self.is_before).then(each).alias(each) for each in _BY_LAUNCH if each in columns)
+            return frame.filter(self.belongs.fill_null(value=False) | self.is_before).with_columns(told)
         for time in ("from_ns", "time_ns"):
             if time in columns:
                 return frame.filter(_begins(pl.col(time), self.begin, self.end))

@@ -59,6 +59,73 @@ def test_what_an_export_holds_is_in_the_tables_of_profiles(tmp_path: Path) -> No
     assert job.problems()["problem"].to_list() == ["exported trace"]
 
 
+def launched(calls: list[tuple[str, float]], handed: list[float]) -> list[dict[str, Any]]:
+    """Calls of a thread of the program, and one program after the other that another thread hands to the device."""
+    runs = [
+        made
+        for run, at in enumerate(handed)
+        for made in (
+            event(701, 20, "DoEnqueueProgram", at, 5, run_id=str(run), queue_id="0", device_ordinal="0"),
+            event(3, 2, "jit_f(9)", 200 + 40 * run, 40, run_id=str(run), queue_id="0"),
+        )
+    ]
+    return [*(event(701, 9, name, at, 4) for name, at in calls), *runs]
+
+
+def launches(job: Job) -> list[tuple[str, int]]:
+    calls = job.table("host_calls").select("name", launch_id="event_id")
+    runs = job.table("modules").join(calls, on="launch_id", how="left").sort("start_ns")
+    return [(name, ns // 1000) for name, ns in runs.select(pl.col("name").cast(pl.String), "launch_ns").iter_rows()]
+
+
+def test_programs_of_an_export_go_back_to_the_calls_of_the_program_in_their_order(tmp_path: Path) -> None:
+    # An export does not say which call hands over which program: the third is handed over after the fourth call.
+    call = "PJRT_LoadedExecutable_Execute"
+    asked = [(call, 10.0), (call, 50.0), (call, 90.0), (call, 130.0)]
+    job = opened(tmp_path, *launched(asked, [20, 60, 135, 145]))
+    assert launches(job) == asked
+
+
+def test_programs_that_an_export_has_no_call_of_are_their_own_launches(tmp_path: Path) -> None:
+    call = "PJRT_LoadedExecutable_Execute"
+    job = opened(tmp_path, *launched([(call, 10.0), (call, 90.0)], [20, 60, 100]))
+    assert launches(job) == [("DoEnqueueProgram", 20), ("DoEnqueueProgram", 60), ("DoEnqueueProgram", 100)]
+
+
+def test_what_was_launched_before_an_export_begins_is_no_matter_of_its_first_call(tmp_path: Path) -> None:
+    call = "TpuLoadedExecutable::Execute"
+    job = opened(tmp_path, *launched([(call, 30.0), (call, 90.0), (call, 170.0)], [20, 60, 100]))
+    runs = job.table("modules").sort("start_ns")
+    assert [ns and ns // 1000 for ns in runs["launch_ns"]] == [None, 30, 90]
+
+
+def test_graphs_of_an_export_go_back_to_what_had_them_executed(tmp_path: Path) -> None:
+    asked = [("ScheduleSyncTensorsGraph", 10.0), ("ScheduleSyncTensorsGraph", 50.0)]
+    others = [event(701, 21, "PJRT_LoadedExecutable_Execute", at, 4) for at in (16, 56)]
+    job = opened(tmp_path, *others, *launched(asked, [20, 60]))
+    assert launches(job) == asked
+
+
+def test_kernels_of_an_export_are_of_programs_by_their_names(tmp_path: Path) -> None:
+    names = {"hlo_module": "jit_f", "hlo_op": "fusion.1"}
+    gpu = [
+        {"ph": "M", "pid": 2, "name": "process_name", "args": {"name": "/device:GPU:0"}},
+        {"ph": "M", "pid": 2, "tid": 7, "name": "thread_name", "args": {"name": "Stream #7(Compute)"}},
+    ]
+    ran = [event(2, 7, "fusion_1", 20.0 + 50 * run, 30, correlation_id=str(run), **names) for run in (1, 2)]
+    calls = [
+        made
+        for run in (1, 2)
+        for made in (
+            event(701, 9, "jit_f:XLA GPU module", 50.0 * run, 9),
+            event(701, 9, "cuLaunchKernelEx", 50.0 * run + 4, 3, correlation_id=str(run)),
+        )
+    ]
+    runs = opened(tmp_path, *gpu, *calls, *ran).table("modules").sort("start_ns")
+    assert runs.select(pl.col("module").cast(pl.String), "program", "op_count").rows() == [("jit_f", None, 1)] * 2
+    assert [ns // 1000 for ns in runs["launch_ns"]] == [54, 104]
+
+
 def test_a_profile_beside_its_export_is_read_instead(tmp_path: Path) -> None:
     job = opened(tmp_path, event(3, 3, "a", 0, 1))
     (export,) = job.sources

@@ -173,3 +173,9 @@ def test_a_profile_without_events_says_what_to_record(tmp_path: Path) -> None:
     (row,) = opened(tmp_path, Plane("/host:metadata"), Plane("/host:CPU")).problems().to_dicts()
     assert row["problem"] == "nothing recorded"
     assert "host_tracer_level" in row["action"]
+
+
+def test_instructions_without_a_name_to_show_have_that_of_their_text(tmp_path: Path) -> None:
+    text = "%copy-done.2 = f32[8]{0} copy-done((f32[8]{0}, f32[8]{0}, u32[]{:S(2)}) %copy-start.2)"
+    job = opened(tmp_path, core(Event(text, 0, 10 * US, {"hlo_category": "copy-done"})))
+    assert job.table("xla_ops")["name"].cast(pl.String).to_list() == ["copy-done.2"]

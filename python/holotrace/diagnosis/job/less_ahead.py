@@ -98,11 +98,14 @@ def without_what_they_hide(kept: list[tuple[Candidate, int]]) -> list[tuple[Cand
     for part, _ in kept:
         if (by := next((delay for delay in hiding[id(part)] if not hiding[id(delay)]), None)) is not None:
             parts.setdefault(id(by), []).append(part.change)
-    told = []
-    for found, cost in (pair for pair in kept if not hiding[id(pair[0])]):
-        change = replace(together([found.change, *parts.get(id(found), ())]), later=found.change.later)
-        told.append((replace(found, change=change) if id(found) in parts else found, cost))
-    return told
+
+    def with_parts(found: Candidate) -> Candidate:
+        hidden = parts.get(id(found))
+        if not hidden:
+            return found
+        return replace(found, change=replace(together([found.change, *hidden]), later=found.change.later))
+
+    return [(with_parts(found), cost) for found, cost in kept if not hiding[id(found)]]
 
 
 def _sum_ns(parts: Mapping[int, Removed]) -> float:

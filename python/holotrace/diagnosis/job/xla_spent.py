@@ -33,8 +33,6 @@ from holotrace.diagnosis.words.classes import (
 _WHOLE_OF_ALL = (UPLOAD, LAUNCH, UNRECORDED)
 # Of fewer hosts none is one of a few.
 _FEWEST = 3
-# So soon after the first the last device of a rank begins a program.
-_SOON_NS = 1_000_000
 
 
 def without(kept: list[tuple[Candidate, int]], job: Job, meetings: Meetings) -> list[tuple[Candidate, int]]:
@@ -213,13 +211,13 @@ def _with_work_after_waits(found: Candidate, job: Job) -> Candidate:
 
     Those are ended by what they launch next, which is as late as the replay makes it.
     """
-    begun: dict[int, list[int]] = dict(job.of(account.LATE).group_by("rank").agg(pl.col("at_ns").sort()).iter_rows())
+    begun = {rank: {*at_ns} for rank, at_ns in job.of(account.LATE).group_by("rank").agg("at_ns").iter_rows()}
     removed: dict[int, Removed] = {}
     for rank, parts in found.change.removed.items():
-        gaps, late = Counter(ns for _, ns in found.change.launched.get(rank, ())), begun.get(rank, [])
+        gaps, late = Counter(ns for _, ns in found.change.launched.get(rank, ())), begun.get(rank, set())
         kept = []
         for at, ns in parts:
-            is_ended = gaps[ns] > 0 and bisect_left(late, at) < bisect_right(late, at + _SOON_NS)
+            is_ended = gaps[ns] > 0 and at in late
             gaps[ns] -= is_ended
             kept += [] if is_ended else [(at, ns)]
         removed[rank] = kept

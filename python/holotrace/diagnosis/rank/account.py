@@ -127,8 +127,6 @@ READS = (
 _MOST_CALLS = 24
 # What is nearly all of a sum tells when that was; what of it comes later does not.
 _NEARLY_ALL_RATIO = 0.9
-# In ns: so soon after a program begins its first operation does.
-_SOON_NS = 1_000_000
 _ORDER = ("step", "at_ns", "start_ns", "name", "detail", "operator")
 # When something was.
 _TIMES = ("at_ns", "start_ns", "end_ns")
@@ -214,17 +212,8 @@ def _gaps(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     if xla_gaps.is_xla(rank):
         begun = rank.cached(xla_hosts.host).launches.select("begun_ns").sort("begun_ns")
         edges = pl.concat([edges, begun["begun_ns"]]).unique().sort()
-        named = _ended_by(begun.lazy(), named)
+        named = xla_hosts.ended_by(begun.lazy(), named)
     return _summed(named.with_columns(step=launched_in(gaps["when_ns"], rank.cached(rounds.steps))), edges, GAP)
-
-
-def _ended_by(begun: pl.LazyFrame, gaps: pl.LazyFrame) -> pl.LazyFrame:
-    """The gaps, ended by the first device that begins a program; its first operation may begin a little later."""
-    found = gaps.sort("end_ns").join_asof(
-        begun, left_on="end_ns", right_on="begun_ns", tolerance=_SOON_NS, check_sortedness=False
-    )
-    is_within = pl.col("begun_ns") > pl.col("start_ns")
-    return found.with_columns(end_ns=pl.when(is_within).then("begun_ns").otherwise("end_ns")).drop("begun_ns")
 
 
 def _gaps_of(rank: RankTrace) -> Callable[[RankTrace], pl.DataFrame]:

@@ -46,7 +46,9 @@ def of_devices(rank: RankTrace, *columns: str) -> pl.DataFrame:
     ran = computing(rank, *{*columns, "device", "name", "start_ns", "launch_ns", "step"})
     if not xla_gaps.is_xla(rank):
         return ran.select(columns)
-    within = xla_whole_runs.is_within(ran, rank)
+    # What had been launched before the recording some devices have as a whole, and others a part of.
+    is_known = ran["launch_ns"].is_not_null() | ran["step"].is_not_null()
+    within = xla_whole_runs.is_within(ran, rank) & (is_known | (not is_known.any()))
     by_device = ran.filter(~within).group_by("name", "device").len()
     is_same = (pl.col("len").n_unique() == 1) & (pl.len() == ran["device"].n_unique())
     same = by_device.group_by("name").agg(is_same.alias("is_same")).filter("is_same")["name"]

@@ -11,6 +11,8 @@ from holotrace.derive import asked_collectives, grouped_messages
 from holotrace.derive.collectives import GROUPED
 from holotrace.derive.host_messages import ON_HOSTS, PAIR
 
+# How messages of XLA's programs are called.
+PERMUTE = "permute"
 KNOWN = COLLECTIVES.only("event_id", "source_rank", "destination_rank")
 READS = (KNOWN, *asked_collectives.READS, *grouped_messages.READS)
 
@@ -36,7 +38,7 @@ def permuted(calls: pl.DataFrame) -> pl.DataFrame:
     of ``sequence`` tells which of different ranks are the same.
     """
     are_known = pl.col("group_ranks").is_not_null() & pl.col("sequence").is_not_null()
-    is_permuted = (pl.col("collective").cast(pl.String) == "permute") & are_known
+    is_permuted = (pl.col("collective").cast(pl.String) == PERMUTE) & are_known
     told = {"collective": PAIR, "operation": GROUPED}
     return calls.with_columns(
         pl.when(is_permuted).then(pl.lit(value)).otherwise(pl.col(name).cast(pl.String)).alias(name)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from holotrace.core.on_demand import Rows
-from holotrace.formats.xplane import lost_calls
+from holotrace.formats.xplane import launch_order, lost_calls
 from holotrace.formats.xplane.profile import Profile
 from holotrace.formats.xplane.steps import Steps, inferred, marked, of_device
 
@@ -348,7 +348,8 @@ def _on_tpu(profile: Profile, operations: Rows) -> tuple[pl.DataFrame, Rows]:
         strategy="nearest",
         check_sortedness=False,
     )
-    return _as_modules(_launched_within(_launched(profile, modules, "through"))), operations
+    modules = launch_order.launched(profile, _launched(profile, modules, "through"))
+    return _as_modules(_launched_within(modules)), operations
 
 
 def _launched_within(modules: pl.DataFrame) -> pl.DataFrame:
@@ -375,11 +376,15 @@ def _on_gpu(profile: Profile, operations: Rows, first: int) -> tuple[pl.DataFram
         maintain_order="left",
     )
     operations = operations.with_own(called["launch_id"], called["launch_ns"])
-    of_program = operations.filter((operations["role"] == "stream") & operations["program_id"].is_not_null())
+    of_streams = operations.filter(operations["role"] == "stream")
+    of_program = of_streams.filter(of_streams["program_id"].is_not_null() | of_streams["hlo_module"].is_not_null())
     kernels = of_program.select(
         *("event_id", "plane", "device", "program_id", "run_id", "hlo_module", "instruction"),
         *("launch_id", "launch_ns", "start_ns", "end_ns"),
     )
+    # Of exported profiles only the names tell programs apart.
+    named = -1 - pl.col("hlo_module").to_physical().cast(pl.Int64)
+    kernels = kernels.with_columns(pl.coalesce("program_id", named), own_id="program_id")
     order = ["device", "launch_ns", "start_ns", "event_id"]
     kernels = _executed_by(profile, kernels).sort(order, nulls_last=True)
     kernels = kernels.hstack([lost_calls.turns(kernels)])
@@ -389,8 +394,9 @@ def _on_gpu(profile: Profile, operations: Rows, first: int) -> tuple[pl.DataFram
     # What runs before the first launch that is recorded was launched before the recording began.
     is_launched = pl.col("launch_id").get(pl.col("start_ns").arg_min()).is_not_null()
     modules = kernels.group_by(module_id="gpu_module", maintain_order=True).agg(
-        pl.col("plane", "device", "program_id", "run_id").first(),
+        pl.col("plane", "device", "run_id").first(),
         *(pl.when(is_launched).then(pl.col(name).first()).alias(name) for name in ("launch_id", "launch_ns")),
+        program_id=pl.col("own_id").first(),
         module=pl.col("hlo_module").first(),
         start_ns=pl.col("start_ns").min(),
         end_ns=pl.col("end_ns").max(),

@@ -52,7 +52,8 @@ _CONTAINER = r"^(while|conditional|call)(\.\d+)?$"
 _NUMBER = r"(\.clone)?(\.\d+)?$"
 # What a send begins has no name of its own.
 _EXCHANGE = pl.format("{} ({})", "exchange", "instruction").cast(pl.Categorical)
-# The instruction that one awaits, in its full text: "%copy-done.2 = f32[8] copy-done((f32[8], u32[]) %copy-start.2)".
+# Of the full text, as "%copy-done.2 = f32[8] copy-done((f32[8], u32[]) %copy-start.2)": whose, and what it awaits.
+_TEXT = r"^%([^ ]+) ="
 _AWAITED = r"-done\(.*?%([\w.-]+)"
 
 
@@ -203,9 +204,10 @@ def _instruction() -> pl.Expr:
     shown, text = pl.col("display").cast(pl.String), pl.col("name").cast(pl.String)
     return (
         pl.when(pl.col("role") == "async")
-        .then(pl.coalesce(text.str.extract(r"^%([^ ]+) ="), shown))
+        .then(pl.coalesce(text.str.extract(_TEXT), shown))
         .when(pl.col("device_kind").cast(pl.String).is_in(("TPU", "SparseCore")))
-        .then(shown)
+        # Without a name to show, the full text is all that there is.
+        .then(pl.coalesce(shown.str.extract(_TEXT), shown))
         .otherwise(pl.col("hlo_op").cast(pl.String))
     )
 

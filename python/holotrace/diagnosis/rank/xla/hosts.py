@@ -63,6 +63,8 @@ _CLASSES = {
 }
 
 
+# So soon after a program begins its first operation does.
+_SOON_NS = 1_000_000
 _ClassOf = Callable[[str], "str | None"]
 # Names of ranges, without the numbers in them.
 _NUMBERS = r"\d+"
@@ -94,6 +96,15 @@ class Host(NamedTuple):
 def by_class(rank: RankTrace) -> pl.DataFrame:
     """Times in which none of the rank's devices worked, by what kept them."""
     return rank.cached(host).gaps
+
+
+def ended_by(begun: pl.LazyFrame, gaps: pl.LazyFrame) -> pl.LazyFrame:
+    """The gaps, ended by the first device that begins a program; its first operation may begin a little later."""
+    found = gaps.sort("end_ns").join_asof(
+        begun, left_on="end_ns", right_on="begun_ns", tolerance=_SOON_NS, check_sortedness=False
+    )
+    is_within = pl.col("begun_ns") > pl.col("start_ns")
+    return found.with_columns(end_ns=pl.when(is_within).then("begun_ns").otherwise("end_ns")).drop("begun_ns")
 
 
 def host(rank: RankTrace) -> Host:
