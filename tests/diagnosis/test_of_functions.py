@@ -123,6 +123,19 @@ def test_what_differs_by_chance_from_step_to_step_is_of_all_ranks() -> None:
     assert everybodys({**waiting, 0: [60] * 4}, longer, "python-function", steps) < 0.5
 
 
+def test_a_host_that_pauses_once_more_is_not_those_that_wait_for_it_for_as_long() -> None:
+    """In a recording of torchrec rank 2 sleeps for 20 ms in each step, and others wait for it where nothing shows."""
+    waiting = {0: [0, 0, 0], 1: [0, 0, 0], 2: [20, 20, 20], 3: [0, 0, 0]}
+    paused = [(rank, step, 62 - rank + step, 2 if rank == 2 else 1) for rank in range(4) for step in range(3)]
+    table = pl.DataFrame(paused, ["rank", "step", "time_ns", "count"], orient="row").with_columns(
+        row=pl.lit("function")
+    )
+    rows = pl.DataFrame({"row": "step"} | dict.fromkeys(("cause", "rank", "step", "time_ns", "count")))
+    rows = pl.concat([table.with_columns(cause=pl.lit("host-pause")), rows], how="diagonal_relaxed")
+    assert everybodys(waiting, [], "host-pause", rows) == 0
+    assert everybodys(waiting, [], "host-pause", rows.with_columns(count=1)) == 1
+
+
 def test_only_ranks_that_read_input_are_compared() -> None:
     """In a pipeline only the first and the last stage read any, of which all was told as theirs."""
     host = {0: [100, 100], 3: [100, 250]}

@@ -66,18 +66,32 @@ def everybodys_ratio(cause: str, name: str | None, excess: pl.DataFrame, functio
         return 0.0
     of_name = job.of(account.FUNCTION_TIME).filter(cause=PAUSE) if is_pause else functions.filter(name=name)
     same = of_name.filter(pl.col("step").is_in(steps) | pl.lit(not steps))
-    times = dict(same.group_by("rank").agg(pl.col("time_ns").sum()).iter_rows())
-    others = lower_median(pl.Series([times.get(rank, 0) for rank in job.ranks if rank not in ranks]))
-    own = [float(times.get(rank, 0)) for rank in ranks]
-    if others > PART_RATIO * max(own) and _differ_by_chance(of_name, steps, ranks):
-        return 1.0
-    if others <= PART_RATIO * max(own):
+    own, others = _beside_others(same, "time_ns", ranks, job)
+    if others <= PART_RATIO * max(own) or (is_pause and _more_often(same, ranks, job)):
         return 0.0
+    if _differ_by_chance(of_name, steps, ranks):
+        return 1.0
     # Pauses are many things, so that one more may be little of their sum.
     if not is_pause and others > ALIKE_RATIO * max(own):
         return 1.0
     beyond_ns = total(excess.filter(pl.col("rank").is_in(ranks))["beyond_ns"])
     return 1 - min(1.0, sum(max(0.0, time - others) for time in own) / max(1.0, beyond_ns))
+
+
+def _beside_others(calls: pl.DataFrame, column: str, ranks: tuple[int, ...], job: Job) -> tuple[list[float], float]:
+    """The sum of each of these ranks, and the median of the others."""
+    sums = dict(calls.group_by("rank").agg(pl.col(column).sum()).iter_rows())
+    others = lower_median(pl.Series([sums.get(rank, 0) for rank in job.ranks if rank not in ranks]))
+    return [float(sums.get(rank, 0)) for rank in ranks], others
+
+
+def _more_often(pauses: pl.DataFrame, ranks: tuple[int, ...], job: Job) -> bool:
+    """Whether these ranks pause more often than others, which may stand still for as long as they wait for these.
+
+    Nothing shows how long hosts wait for each other, as at a barrier of hosts.
+    """
+    own, others = _beside_others(pauses, "count", ranks, job)
+    return others < ALIKE_RATIO * sum(own) / len(own)
 
 
 def _differ_by_chance(calls: pl.DataFrame, steps: tuple[int, ...], ranks: tuple[int, ...]) -> bool:
