@@ -41,8 +41,7 @@ def table(rows: pl.DataFrame, unprofiled_ns: int | None = None, part: float = 1.
 
 def _as_written(found: Found, rows: pl.DataFrame) -> Found:
     """The cause, messages of XLA's programs by what these call them: they are permutations."""
-    is_of_xla = (rows.filter(pl.col("row") == account.WINDOW)["detail"] == account.XLA).any()
-    if found.candidate.responsible != PAIR or not is_of_xla:
+    if found.candidate.responsible != PAIR or not _is_of_xla(rows.filter(pl.col("row") == account.WINDOW)):
         return found
     return replace(found, candidate=replace(found.candidate, responsible=PERMUTE))
 
@@ -51,9 +50,13 @@ def _words(rows: pl.DataFrame) -> Mapping[str, Class]:
     """What is said of each class in a job of this kind."""
     of_job = rows.filter(pl.col("row") == account.WINDOW)
     is_on_host = not of_job.is_empty() and of_job["name"].eq_missing(account.ON_HOST).all()
-    if (of_job["detail"] == account.XLA).any():
+    if _is_of_xla(of_job):
         return XLA_OF_HOSTS if is_on_host else OF_XLA
     return OF_HOSTS if is_on_host else CLASSES
+
+
+def _is_of_xla(of_job: pl.DataFrame) -> bool:
+    return bool((of_job["detail"] == account.XLA).any())
 
 
 def is_hidden(row: Mapping[str, Any]) -> bool:

@@ -49,7 +49,6 @@ from holotrace.diagnosis.words.classes import (
     UPLOAD,
 )
 
-# What hosts go on beside.
 # Host calls of a slow host take so much longer than those of others.
 _SLOW_HOST_RATIO = 1.3
 # Of a slow host this is slow, however little of it others have: they launch ahead of their devices.

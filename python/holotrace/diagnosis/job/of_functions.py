@@ -52,7 +52,7 @@ def lasted_ns(found: Candidate) -> float:
 
 
 def everybodys_ratio(cause: str, name: str | None, excess: pl.DataFrame, functions: pl.DataFrame, job: Job) -> float:
-    """Of a function that some ranks' devices wait for, for which part the other hosts are in it while they wait too.
+    """Of what some ranks' devices wait for, a function or a pause, which part other hosts are in while they wait too.
 
     Their devices then wait in a collective, so that all of it seems to be of the ranks that are last anyway.
     """
